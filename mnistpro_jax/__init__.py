@@ -1,0 +1,67 @@
+"""MNIST-PRO as a vectorised JAX simulator.
+
+    env, params = mnistpro_jax.make("MnistPro-L1-v0")
+    obs, state = env.reset(key, params)
+    obs, state, reward, terminated, truncated, info = env.step(key, state, action, params)
+
+Names below load their module on first use; importing the package does no work.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Action": "types",
+    "Bank": "worlds.bank",
+    "Ending": "types",
+    "EnvParams": "env",
+    "Environment": "env",
+    "EpisodeStatistics": "types",
+    "FusedCanvas": "types",
+    "Kind": "types",
+    "Observation": "types",
+    "State": "types",
+    "digit_bank": "worlds.digits",
+    "episode_bank": "worlds.digits",
+    "make": "registration",
+    "make_params": "registration",
+    "published_bank": "registration",
+    "published_episodes": "worlds.published",
+    "registered": "registration",
+    "rollout": "rollouts",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+if TYPE_CHECKING:
+    from mnistpro_jax.env import Environment, EnvParams
+    from mnistpro_jax.registration import make, make_params, published_bank, registered
+    from mnistpro_jax.rollouts import rollout
+    from mnistpro_jax.types import (
+        Action,
+        Ending,
+        EpisodeStatistics,
+        FusedCanvas,
+        Kind,
+        Observation,
+        State,
+    )
+    from mnistpro_jax.worlds.bank import Bank
+    from mnistpro_jax.worlds.digits import digit_bank, episode_bank
+    from mnistpro_jax.worlds.published import published_episodes
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'mnistpro_jax' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"mnistpro_jax.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,486 @@
+"""The POMDP: an environment shows one scene of a bank through a moving window.
+
+``Environment`` is static and hashable: it fixes shapes and rules. ``EnvParams`` is a pytree of arrays (the bank,
+the budget, the rewards) and an argument of every function, so that values can change, be swept by ``vmap`` or
+sharded without compiling again. Nothing here knows where scenes come from.
+
+    env, params = mnistpro_jax.make("MnistPro-L1-v0")
+    obs, state = env.reset(key, params)
+    obs, state, reward, terminated, truncated, info = env.step(key, state, action, params)
+
+``step`` starts the next episode in the same call when one ends: ``obs`` and ``state`` then belong to the new
+episode, and ``info["final_observation"]`` is what the old one ended on. ``step_env`` never resets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mnistpro_jax import bitmap, picture, reveal, spaces
+from mnistpro_jax.types import (
+    Action,
+    Ending,
+    EpisodeStatistics,
+    FusedCanvas,
+    Kind,
+    Observation,
+    State,
+    pytree,
+)
+from mnistpro_jax.worlds.bank import Bank
+
+OBSERVATIONS = {
+    "packed": "the window, one bit a pixel: uint32 (ceil(window / 32), window), 1 = stroke (see bitmap)",
+    "glimpse": "the window: uint8 (window, window), 1 = stroke",
+    "canvas": "FusedCanvas at native resolution: uint8 (28, 28 n) counts of pixels per native cell",
+    "canvas_full": "FusedCanvas at full resolution: uint8 (height, width), 0 or 1",
+    "published": "the published picture: uint8 (height, width, 3), grey outside the window",
+}
+STARTS = {
+    "stroke": "centred on a uniformly random stroke pixel, clamped into the canvas",
+    "published": "the start that the bank lists for the episode (a function of the canvas's content)",
+    "fixed": "params.start_xy",
+}
+
+
+@pytree
+class EnvParams:
+    """Everything an environment's programs take as an argument.
+
+    bank: the scenes. budget: int32 (), steps of an episode, the answer included. move_reward, correct_reward,
+    wrong_reward, invalid_reward: float32 (). start_xy: int32 (2,), used by the start rule ``fixed``.
+    """
+
+    bank: Bank
+    budget: jax.Array
+    move_reward: jax.Array
+    correct_reward: jax.Array
+    wrong_reward: jax.Array
+    invalid_reward: jax.Array
+    start_xy: jax.Array
+
+
+def default_budget(height: int, width: int, window: int, stride: int) -> int:
+    """Steps of an episode: the number of window positions on the stride's grid (36 and 78 as published)."""
+    return ((width - window) // stride + 1) * ((height - window) // stride + 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment:
+    """Static description of a MNIST-PRO world.
+
+    height, width: canvas pixels. num_digits: parts n of an answer, each in 0 .. num_classes - 1.
+    native_factor: canvas pixels per native pixel, 0 if none. window, stride: pixels. observation: a key of
+    ``OBSERVATIONS``. start: a key of ``STARTS``. outline: whether the outline hides the window's outer pixels
+    from the agent: the cyan ring in ``published``, pixels that are neither shown nor revealed elsewhere.
+    """
+
+    height: int
+    width: int
+    num_digits: int
+    num_classes: int
+    native_factor: int
+    window: int = 64
+    stride: int = 32
+    observation: str = "packed"
+    start: str = "stroke"
+    outline: bool = False
+
+    def __post_init__(self) -> None:
+        _check_choice("observation", self.observation, OBSERVATIONS)
+        _check_choice("start", self.start, STARTS)
+        side = min(self.height, self.width)
+        if not 1 <= self.window <= side:
+            raise ValueError(
+                f"window is {self.window}; expected 1 to {side} pixels (the canvas's shorter side)"
+            )
+        if self.stride < 1:
+            raise ValueError(f"stride is {self.stride}; expected 1 pixel or more")
+        if self.outline and self.window < 2 * picture.OUTLINE_WIDTH:
+            raise ValueError(f"window is {self.window}; with an outline it needs {2 * picture.OUTLINE_WIDTH}")
+        if self.observation == "canvas" and not self.native_factor:
+            raise ValueError(
+                f"observation 'canvas' needs a canvas that is a whole multiple of the native digits; this one is "
+                f"{self.height} x {self.width}. Use observation 'canvas_full', or a size that is a multiple of 28."
+            )
+        if self.observation == "canvas" and self.native_factor > 15:
+            raise ValueError("observation 'canvas' counts pixels per native cell in 8 bits: factor at most 15")
+
+    # ---- The contract -------------------------------------------------------------------------------------
+
+    def reset(self, key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
+        """Start a random episode. Returns the first observation and the state."""
+        return self.reset_env(key, params)
+
+    def step(
+        self, key: jax.Array, state: State, action: jax.Array | Action, params: EnvParams
+    ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
+        """One step, and the next episode's start where this one ends.
+
+        key: used only for the next episode's start. action: int32 () flat (``action_space``), or an ``Action``.
+        Returns (observation, state, reward float32 (), terminated bool (), truncated bool (), info). info has the
+        same tree on every step: ``final_observation``, what the episode shows after this step (equal to the
+        observation unless it ended), and ``statistics``, the episode's ``EpisodeStatistics`` including this step.
+        """
+        after, words, reward, terminated, truncated = self._advance(state, action, params)
+        fresh = self._draw_start(key, params)
+        done = terminated | truncated
+        # Select which episode goes on before anything is looked at: the few words of a start, not pictures.
+        scene, xy = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, (after.scene, after.xy))
+        next_words = params.bank.crop(scene, xy, self.window)
+        begun = self._begin(scene, xy, next_words)
+        following = jax.tree.map(lambda new, old: jnp.where(done, new, old), begun, after)
+        info = {
+            "final_observation": self._observe(after, words, params),
+            "statistics": self.statistics(after, params),
+        }
+        observation = self._observe(following, next_words, params)
+        return observation, following, reward, terminated, truncated, info
+
+    def reset_env(self, key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
+        """As ``reset``: a random scene, and a start by the environment's rule."""
+        return self._show(*self._draw_start(key, params), params)
+
+    def step_env(
+        self, key: jax.Array, state: State, action: jax.Array | Action, params: EnvParams
+    ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
+        """One step without reset. After the end nothing changes, and the reward is 0.
+
+        Takes and returns what ``step`` does; ``key`` is not used (moves and answers are deterministic).
+        """
+        del key
+        after, words, reward, terminated, truncated = self._advance(state, action, params)
+        ended = state.ending != Ending.RUNNING
+        after = jax.tree.map(lambda old, new: jnp.where(ended, old, new), state, after)
+        limit = after.ending == Ending.STEP_LIMIT
+        terminated = jnp.where(ended, ~limit, terminated)
+        truncated = jnp.where(ended, limit, truncated)
+        reward = jnp.where(ended, jnp.float32(0), reward)
+        if self.observation in ("packed", "glimpse", "published"):
+            words = jnp.where(ended, params.bank.crop(after.scene, after.xy, self.window), words)
+        observation = self._observe(after, words, params)
+        info = {"final_observation": observation, "statistics": self.statistics(after, params)}
+        return observation, after, reward, terminated, truncated, info
+
+    def reset_to(
+        self, scene: jax.Array, start_xy: jax.Array, params: EnvParams
+    ) -> tuple[Observation, State]:
+        """Start the episode of a given scene, int32 (m,) tile numbers, at a given corner, int32 (2,).
+
+        The corner is clamped into the canvas.
+        """
+        limit = jnp.asarray([self.width - self.window, self.height - self.window], jnp.int32)
+        return self._show(scene.astype(jnp.int32), jnp.clip(start_xy.astype(jnp.int32), 0, limit), params)
+
+    def draw_start(self, key: jax.Array, scene: jax.Array, params: EnvParams) -> jax.Array:
+        """A start corner for a given scene under the rule ``stroke`` or ``fixed``, int32 (2,)."""
+        return self._start(jax.random.bits(key, (), jnp.uint32), scene, jnp.asarray(-1, jnp.int32), params)
+
+    def statistics(self, state: State, params: EnvParams) -> EpisodeStatistics:
+        """Exact counts of the episode so far."""
+        label = params.bank.label(state.scene)
+        digits_correct = state.answer == label
+        # Every step but a last answer or invalid action was a move.
+        still = (state.ending == Ending.ANSWERED) | (state.ending == Ending.INVALID_ACTION)
+        return EpisodeStatistics(
+            steps=state.step,
+            moves=state.step - still.astype(jnp.int32),
+            revisits=state.revisits,
+            ending=state.ending,
+            answer=state.answer,
+            label=label,
+            correct=jnp.all(digits_correct),
+            digits_correct=digits_correct,
+            stroke_total=params.bank.stroke_total(state.scene),
+            stroke_seen=state.stroke_seen,
+            stroke_seen_readable=state.stroke_seen_readable,
+            area_seen=state.area_seen,
+            area_seen_readable=state.area_seen_readable,
+            episode_return=state.episode_return,
+        )
+
+    # ---- Spaces -------------------------------------------------------------------------------------------
+
+    def action_space(self, params: EnvParams | None = None) -> Any:
+        """``Discrete(4 + num_classes ** n)`` for n <= 2 (0 up, 1 down, 2 left, 3 right, then the answers in
+        order); for more digits the space of structured actions (``structured_action_space``)."""
+        if self.num_digits <= 2:
+            return spaces.Discrete(4 + self.num_classes**self.num_digits)
+        return self.structured_action_space()
+
+    def structured_action_space(self) -> spaces.Tree:
+        """The space of ``Action``: a kind (four moves, answer) and n digits."""
+        digits = spaces.Box(0, self.num_classes - 1, (self.num_digits,), jnp.int32)
+        return spaces.Tree(Action, (("kind", spaces.Discrete(5)), ("digits", digits)))
+
+    def observation_space(self, params: EnvParams | None = None) -> spaces.Tree:
+        """The space of ``Observation`` in this mode. The budget bounds the steps, at most 2^31 - 1."""
+        scalar = {"shape": (), "dtype": jnp.int32}
+        largest = 2**31 - 1
+        far = max(self.width, self.height) - self.window
+        return spaces.Tree(
+            Observation,
+            (
+                ("view", self._view_space()),
+                ("xy", spaces.Box(0, far, (2,), jnp.int32)),
+                ("step", spaces.Box(0, largest, **scalar)),
+                ("steps_left", spaces.Box(0, largest, **scalar)),
+                ("last_action", spaces.Box(Kind.NONE, Kind.INVALID, **scalar)),
+            ),
+        )
+
+    def _view_space(self) -> Any:
+        if self.observation == "packed":
+            shape = (bitmap.num_words(self.window), self.window)
+            return spaces.Box(0, 2**32 - 1, shape, jnp.uint32)
+        if self.observation == "glimpse":
+            return spaces.Box(0, 1, (self.window, self.window), jnp.uint8)
+        if self.observation == "published":
+            return spaces.Box(0, 255, (self.height, self.width, 3), jnp.uint8)
+        factor = self.native_factor if self.observation == "canvas" else 1
+        box = spaces.Box(0, factor**2, (self.height // factor, self.width // factor), jnp.uint8)
+        return spaces.Tree(FusedCanvas, (("stroke", box), ("revealed", box)))
+
+    # ---- Actions ------------------------------------------------------------------------------------------
+
+    def flat_action(self, action: Action) -> jax.Array:
+        """The flat code of a structured action, int32 (); -1 if invalid. For n <= 2."""
+        self._check_flat()
+        code = jnp.zeros((), jnp.int32)
+        for k in range(self.num_digits):
+            code = code * self.num_classes + action.digits[k]
+        valid = self._digits_valid(action.digits)
+        answer = jnp.where(valid, code + 4, -1)
+        move = jnp.where((action.kind >= 0) & (action.kind < Kind.ANSWER), action.kind, -1)
+        return jnp.where(action.kind == Kind.ANSWER, answer, move).astype(jnp.int32)
+
+    def structured_action(self, action: jax.Array) -> Action:
+        """The structured action of a flat code, for n <= 2; a code out of range becomes an invalid action."""
+        self._check_flat()
+        action = jnp.asarray(action)
+        if action.shape != () or not jnp.issubdtype(action.dtype, jnp.integer):
+            raise TypeError(
+                f"action has shape {action.shape} and dtype {action.dtype}; expected an integer of shape (), or a "
+                "mnistpro_jax.Action (use jax.vmap for a batch)"
+            )
+        code = action.astype(jnp.int32)
+        answers = self.num_classes**self.num_digits
+        value = jnp.clip(code - 4, 0, answers - 1)
+        digits = []
+        for k in reversed(range(self.num_digits)):
+            digits.append((value // self.num_classes**k) % self.num_classes)
+        kind = jnp.where(code < 4, code, Kind.ANSWER)
+        kind = jnp.where((code < 0) | (code >= 4 + answers), Kind.INVALID, kind)
+        return Action(kind.astype(jnp.int32), jnp.stack(digits).astype(jnp.int32))
+
+    def _check_flat(self) -> None:
+        if self.num_digits > 2:
+            raise TypeError(f"flat actions exist for 1 or 2 digits, not {self.num_digits}: pass an Action")
+
+    def _digits_valid(self, digits: jax.Array) -> jax.Array:
+        return jnp.all((digits >= 0) & (digits < self.num_classes))
+
+    def _as_action(self, action: jax.Array | Action) -> Action:
+        if not isinstance(action, Action):
+            return self.structured_action(action)
+        kind, digits = jnp.asarray(action.kind), jnp.asarray(action.digits)
+        if kind.shape != () or digits.shape != (self.num_digits,):
+            raise TypeError(
+                f"action has kind {kind.shape} and digits {digits.shape}; expected () and ({self.num_digits},) "
+                "(use jax.vmap for a batch)"
+            )
+        return Action(kind.astype(jnp.int32), digits.astype(jnp.int32))
+
+    # ---- Dynamics -----------------------------------------------------------------------------------------
+
+    def _advance(
+        self, state: State, action: jax.Array | Action, params: EnvParams
+    ) -> tuple[State, jax.Array, jax.Array, jax.Array, jax.Array]:
+        """The state after an action, what its window shows, and (reward, terminated, truncated)."""
+        structured = self._as_action(action)
+        kind, digits = structured.kind, structured.digits
+        moving = (kind >= Kind.UP) & (kind <= Kind.RIGHT)
+        answering = (kind == Kind.ANSWER) & self._digits_valid(digits)
+        limit_x, limit_y = self.width - self.window, self.height - self.window
+        right = (kind == Kind.RIGHT).astype(jnp.int32) - (kind == Kind.LEFT).astype(jnp.int32)
+        down = (kind == Kind.DOWN).astype(jnp.int32) - (kind == Kind.UP).astype(jnp.int32)
+        xy = jnp.stack(
+            [
+                jnp.clip(state.xy[0] + self.stride * right, 0, limit_x),
+                jnp.clip(state.xy[1] + self.stride * down, 0, limit_y),
+            ]
+        )
+        step = state.step + 1
+        truncated = moving & (step >= params.budget)
+        terminated = ~moving
+        ending = jnp.where(truncated, Ending.STEP_LIMIT, Ending.RUNNING)
+        ending = jnp.where(moving, ending, jnp.where(answering, Ending.ANSWERED, Ending.INVALID_ACTION))
+        answer = jnp.where(answering, digits, state.answer)
+        correct = jnp.all(answer == params.bank.label(state.scene))
+        verdict = jnp.where(correct, params.correct_reward, params.wrong_reward)
+        reward = jnp.where(
+            moving, params.move_reward, jnp.where(answering, verdict, params.invalid_reward)
+        ).astype(jnp.float32)
+
+        words = params.bank.crop(state.scene, xy, self.window)
+        whole, interior = self._masks()
+        seen_before = whole.contains_corner(state.visited, state.start_xy, xy)
+        after = State(
+            scene=state.scene,
+            start_xy=state.start_xy,
+            xy=xy,
+            step=step,
+            last_action=jnp.where(answering | moving, kind, Kind.INVALID).astype(jnp.int32),
+            ending=ending.astype(jnp.int32),
+            answer=answer,
+            revisits=state.revisits + (moving & seen_before),
+            revealed=state.revealed,
+            readable=state.readable,
+            visited=whole.add_corner(state.visited, state.start_xy, xy),
+            stroke_seen=state.stroke_seen,
+            stroke_seen_readable=state.stroke_seen_readable,
+            area_seen=state.area_seen,
+            area_seen_readable=state.area_seen_readable,
+            episode_return=state.episode_return + reward,
+        )
+        # An answer leaves the window where it was, so that there is nothing new to see.
+        return self._look(after, words), words, reward, terminated, truncated
+
+    def _masks(self) -> tuple[reveal.RevealedMask, reveal.RevealedMask]:
+        """(whole windows, windows less the outline's ring)."""
+        geometry = (self.height, self.width, self.window, self.stride)
+        whole = reveal.revealed_mask(*geometry)
+        low, high = picture.READABLE_LOW, picture.READABLE_HIGH
+        if self.window < low + high + 1:
+            low, high = 0, self.window  # nothing of so small a window is readable
+        return whole, reveal.revealed_mask(*geometry, low, high)
+
+    def _look(self, state: State, words: jax.Array) -> State:
+        """Add the current window to what has been seen."""
+        whole, interior = self._masks()
+        fresh, area, revealed = whole.look(state.revealed, state.start_xy, state.xy)
+        fresh_readable, area_readable, readable = interior.look(state.readable, state.start_xy, state.xy)
+        return dataclasses.replace(
+            state,
+            revealed=revealed,
+            readable=readable,
+            stroke_seen=state.stroke_seen + self._strokes_by_digit(words & fresh, state.xy),
+            stroke_seen_readable=state.stroke_seen_readable
+            + self._strokes_by_digit(words & fresh_readable, state.xy),
+            area_seen=state.area_seen + area,
+            area_seen_readable=state.area_seen_readable + area_readable,
+        )
+
+    def _strokes_by_digit(self, words: jax.Array, xy: jax.Array) -> jax.Array:
+        """Set pixels of a window's bitmap per digit, int32 (n,): digit k owns the columns from k W / n on."""
+        if self.num_digits == 1:
+            return bitmap.popcount(words)[None]
+        part = self.width // self.num_digits
+        counts = []
+        passed = jnp.zeros((), jnp.int32)
+        for k in range(self.num_digits - 1):
+            before = jnp.stack(bitmap.span(jnp.zeros((), jnp.int32), (k + 1) * part - xy[0], words.shape[0]))
+            up_to = bitmap.popcount(words & before[:, None])
+            counts.append(up_to - passed)
+            passed = up_to
+        counts.append(bitmap.popcount(words) - passed)
+        return jnp.stack(counts)
+
+    # ---- Starts -------------------------------------------------------------------------------------------
+
+    def _draw_start(self, key: jax.Array, params: EnvParams) -> tuple[jax.Array, jax.Array]:
+        """A random scene and its start: (int32 (m,), int32 (2,))."""
+        tiles = params.bank.tiles_per_scene
+        bits = jax.random.bits(key, (tiles + 1,), jnp.uint32)
+        scene, episode = params.bank.draw(bits[:tiles])
+        return scene, self._start(bits[tiles], scene, episode, params)
+
+    def _start(
+        self, bits: jax.Array, scene: jax.Array, episode: jax.Array, params: EnvParams
+    ) -> jax.Array:
+        limit = jnp.asarray([self.width - self.window, self.height - self.window], jnp.int32)
+        if self.start == "fixed":
+            return jnp.clip(params.start_xy, 0, limit)
+        if self.start == "published":
+            if params.bank.episodes is None or params.bank.episodes.starts is None:
+                raise ValueError(
+                    "start 'published' needs a bank that lists its episodes with their starts "
+                    "(mnistpro_jax.published_bank, or episode_bank with starts); this bank draws scenes at random"
+                )
+            return jnp.clip(params.bank.episodes.starts[episode], 0, limit)
+        pixel, any_stroke = params.bank.stroke_pixel(scene, bits)
+        centred = jnp.clip(pixel - self.window // 2, 0, limit)
+        return jnp.where(any_stroke, centred, limit // 2)
+
+    def _begin(self, scene: jax.Array, xy: jax.Array, words: jax.Array) -> State:
+        """The state in which an episode has just shown its first window."""
+        whole, interior = self._masks()
+        zero = jnp.zeros((), jnp.int32)
+        none = jnp.full((self.num_digits,), -1, jnp.int32)
+        return State(
+            scene=scene,
+            start_xy=xy,
+            xy=xy,
+            step=zero,
+            last_action=jnp.asarray(Kind.NONE, jnp.int32),
+            ending=jnp.asarray(Ending.RUNNING, jnp.int32),
+            answer=none,
+            revisits=zero,
+            revealed=whole.first_look(xy),
+            readable=interior.first_look(xy),
+            visited=whole.add_corner(jnp.zeros(whole.shape, jnp.uint32), xy, xy),
+            stroke_seen=self._strokes_by_digit(words, xy),
+            stroke_seen_readable=self._strokes_by_digit(words & interior.interior, xy),
+            area_seen=jnp.asarray(whole.interior_area, jnp.int32),
+            area_seen_readable=jnp.asarray(interior.interior_area, jnp.int32),
+            episode_return=jnp.zeros((), jnp.float32),
+        )
+
+    def _show(
+        self, scene: jax.Array, xy: jax.Array, params: EnvParams
+    ) -> tuple[Observation, State]:
+        words = params.bank.crop(scene, xy, self.window)
+        state = self._begin(scene, xy, words)
+        return self._observe(state, words, params), state
+
+    # ---- Observations -------------------------------------------------------------------------------------
+
+    def _observe(self, state: State, words: jax.Array, params: EnvParams) -> Observation:
+        """words: the current window's bitmap."""
+        return Observation(
+            view=self._view(state, words, params),
+            xy=state.xy,
+            step=state.step,
+            steps_left=(params.budget - state.step).astype(jnp.int32),
+            last_action=state.last_action,
+        )
+
+    def _view(self, state: State, words: jax.Array, params: EnvParams) -> Any:
+        if self.observation == "published":
+            whole_canvas = params.bank.canvas(state.scene)
+            return picture.published_picture(
+                whole_canvas, state.xy, self.window, self.height, self.width, self.outline
+            )
+        if self.observation in ("packed", "glimpse"):
+            shown = words & self._masks()[1].interior if self.outline else words
+            return shown if self.observation == "packed" else bitmap.unpack(shown, self.window)
+        whole, interior = self._masks()
+        mask, cells = (interior, state.readable) if self.outline else (whole, state.revealed)
+        revealed = mask.pixels(cells, state.start_xy)
+        stroke = params.bank.canvas(state.scene) & revealed
+        if self.observation == "canvas_full":
+            return FusedCanvas(bitmap.unpack(stroke, self.width), bitmap.unpack(revealed, self.width))
+        return FusedCanvas(self._native(stroke), self._native(revealed))
+
+    def _native(self, words: jax.Array) -> jax.Array:
+        """Set pixels per native cell of a full bitmap, uint8 (28, 28 n)."""
+        return bitmap.pool(words, self.width, self.native_factor)
+
+
+def _check_choice(name: str, value: str, choices: dict[str, str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(choices)}")

@@ -1,0 +1,236 @@
+"""A bank of bit-packed scenes: the data that an environment shows, as one pytree.
+
+A scene is one or more *tiles* side by side; its answer is the tiles' answers in order. Digits are tiles of
+one answer each, so that 10,000 digits make 10^8 pairs without storing one; a world whose scenes are whole
+pictures has one tile a scene. The environment knows this file and nothing of where tiles come from.
+
+The bank travels in the environment's params, an argument of every jitted function: a bank that a function
+closes over is compiled into it.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from mnistpro_jax import bitmap
+from mnistpro_jax.lattice import div_rem
+from mnistpro_jax.types import pytree, static_field
+from mnistpro_jax.worlds.seams import SeamEdges, SeamTable
+
+
+@pytree
+class Episodes:
+    """A fixed list of episodes. scenes: int32 (E, m), tile numbers. starts: int32 (E, 2) or None."""
+
+    scenes: jax.Array
+    starts: jax.Array | None
+
+
+@pytree
+class Bank:
+    """Tiles, their answers, and how scenes are made of them.
+
+    tiles: uint32 (T, words, H), stroke bitmaps (``bitmap``). row_ends: int32 (T, H), stroke pixels in the rows
+    up to and including each. stroke_totals: int32 (T, a), stroke pixels per answer part (the tile cut into a
+    parts of equal width). answers: int32 (T, a). indices: int32 (T, a), where the parts came from in their data
+    set. seams: how touching tiles change each other, None where they do not. episodes: None to draw scenes.
+    tile_width: pixels. tiles_per_scene: m. num_classes: answers are in [0, num_classes). native_factor: canvas
+    pixels per native pixel, 0 where there is no native resolution.
+    """
+
+    tiles: jax.Array
+    row_ends: jax.Array
+    stroke_totals: jax.Array
+    answers: jax.Array
+    indices: jax.Array
+    seams: SeamTable | SeamEdges | None
+    episodes: Episodes | None
+    tile_width: int = static_field()
+    tiles_per_scene: int = static_field()
+    num_classes: int = static_field()
+    native_factor: int = static_field()
+
+    @property
+    def height(self) -> int:
+        """Canvas height in pixels."""
+        return int(self.tiles.shape[-1])
+
+    @property
+    def width(self) -> int:
+        """Canvas width in pixels."""
+        return self.tile_width * self.tiles_per_scene
+
+    @property
+    def num_digits(self) -> int:
+        """Parts of a scene's answer."""
+        return int(self.answers.shape[-1]) * self.tiles_per_scene
+
+    @property
+    def num_tiles(self) -> int:
+        """Tiles in the bank."""
+        return int(self.tiles.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(leaf.nbytes for leaf in jax.tree.leaves(self))
+
+    def draw(self, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """A random scene from uint32 (m,) random bits: (int32 (m,) tile numbers, int32 () episode number).
+
+        With a list of episodes, one of them; otherwise independent uniform tiles, and episode number -1.
+        """
+        if self.episodes is None:
+            return scale(bits, jnp.asarray(self.num_tiles, jnp.int32)), jnp.asarray(-1, jnp.int32)
+        episode = scale(bits[0], jnp.asarray(self.episodes.scenes.shape[0], jnp.int32))
+        return self.episodes.scenes[episode], episode
+
+    def label(self, scene: jax.Array) -> jax.Array:
+        """The right answer, int32 (n,)."""
+        return self.answers[scene].reshape(self.num_digits)
+
+    def source_indices(self, scene: jax.Array) -> jax.Array:
+        """Where the parts of the scene came from in their data set, int32 (n,)."""
+        return self.indices[scene].reshape(self.num_digits)
+
+    def stroke_total(self, scene: jax.Array) -> jax.Array:
+        """Stroke pixels per part of the exact canvas, int32 (n,)."""
+        totals = self.stroke_totals[scene].reshape(self.num_digits)
+        if self.seams is None:
+            return totals
+        # Seams exist between tiles of one part each.
+        for k in range(self.tiles_per_scene - 1):
+            gain = self.seams.stroke_gain(scene[k], scene[k + 1])
+            totals = totals.at[k : k + 2].add(gain)
+        return totals
+
+    def canvas(self, scene: jax.Array) -> jax.Array:
+        """The whole stroke bitmap, uint32 (m words, H)."""
+        words = self.tiles[scene].reshape(-1, self.height)
+        if self.seams is None:
+            return words
+        half, per_tile = self.seams.factor // 2, self.tiles.shape[1]
+        for k in range(self.tiles_per_scene - 1):
+            strip = self.seams.rows(scene[k], scene[k + 1], jnp.zeros((), jnp.int32), self.height)
+            border = per_tile * (k + 1)
+            upper = jnp.uint32(bitmap.WORD_BITS - half)
+            left = (words[border - 1] & ((jnp.uint32(1) << upper) - jnp.uint32(1))) | (strip << upper)
+            right = (words[border] & ~jnp.uint32((1 << half) - 1)) | (strip >> jnp.uint32(half))
+            words = words.at[border - 1].set(left).at[border].set(right)
+        return words
+
+    def crop(self, scene: jax.Array, xy: jax.Array, window: int) -> jax.Array:
+        """The window whose corner is ``xy``, a bitmap uint32 (ceil(window / 32), window).
+
+        The window must lie inside the canvas.
+        """
+        words = self._crop_tiles(scene, xy, window)
+        if self.seams is None:
+            return words
+        factor, half = self.seams.factor, self.seams.factor // 2
+        joints = self.tiles_per_scene - 1
+        # The first seam that ends right of the window's left side, and as many more as a window can meet.
+        first = div_rem(jnp.maximum(xy[0] - half, 0), self.tile_width)[0] + 1
+        for step in range(min(joints, (window + factor - 2) // self.tile_width + 1)):
+            k = jnp.minimum(first + step, joints)
+            strip = self.seams.rows(scene[k - 1], scene[k], xy[1], window)
+            column = k * self.tile_width - half - xy[0]
+            covered = jnp.stack(bitmap.span(column, column + factor, words.shape[0]))[:, None]
+            words = (words & ~covered) | (_place(strip, column, words.shape[0]) & covered)
+        return bitmap.trim(words, window)
+
+    def _crop_tiles(self, scene: jax.Array, xy: jax.Array, height: int) -> jax.Array:
+        per_tile = self.tiles.shape[1]
+        count = bitmap.num_words(height) + 1
+        first, shift = bitmap.word_and_bit(xy[0])
+        # The last word is needed only where the shift is not zero, and then it exists.
+        columns = jnp.minimum(first + jnp.arange(count, dtype=jnp.int32), per_tile * self.tiles_per_scene - 1)
+        if self.tiles_per_scene > 1:
+            position, columns = div_rem(columns, per_tile)
+            tile = scene[position]
+        else:
+            tile = jnp.broadcast_to(scene[0], (count,))
+
+        def column_rows(tile: jax.Array, column: jax.Array) -> jax.Array:
+            return jax.lax.dynamic_slice(self.tiles, (tile, column, xy[1]), (1, 1, height))[0, 0]
+
+        gathered = jax.vmap(column_rows)(tile, columns)
+        return bitmap.trim(bitmap.funnel(gathered[:-1], gathered[1:], shift), height)
+
+    def row_end(self, scene: jax.Array, y: jax.Array) -> jax.Array:
+        """Stroke pixels of the exact canvas in rows 0 to y, int32 ()."""
+        count = jnp.sum(self.row_ends[scene, y], dtype=jnp.int32)
+        if self.seams is not None:
+            for k in range(self.tiles_per_scene - 1):
+                count = count + self.seams.row_end(scene[k], scene[k + 1], y)
+        return count
+
+    def stroke_pixel(self, scene: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """A uniformly random stroke pixel: (int32 (2,) its (x, y), bool () whether the scene has any).
+
+        bits: uint32 (), random. The pixel is number ``bits * total / 2^32`` in row-major order.
+        """
+        total = self.row_end(scene, jnp.asarray(self.height - 1, jnp.int32))
+        rank = scale(bits, total)
+        # Binary search for the row: a few dependent look-ups instead of a pass over all rows.
+        y = jnp.zeros((), jnp.int32)
+        before = jnp.zeros((), jnp.int32)
+        for step in reversed(range((self.height - 1).bit_length())):
+            middle = y + (1 << step) - 1
+            count = self.row_end(scene, jnp.minimum(middle, self.height - 1))
+            later = (middle < self.height) & (count <= rank)
+            y = jnp.where(later, middle + 1, y)
+            before = jnp.where(later, count, before)
+        rank = rank - before
+        words = self._row(scene, y)
+        number = jnp.zeros((), jnp.int32)
+        chosen = words[0]
+        for word in range(1, words.shape[0]):
+            count = jax.lax.population_count(chosen).astype(jnp.int32)
+            later = (number == word - 1) & (rank >= count)
+            rank = rank - jnp.where(later, count, 0)
+            number = jnp.where(later, word, number)
+            chosen = jnp.where(later, words[word], chosen)
+        x = bitmap.WORD_BITS * number + bitmap.select_bit(chosen, rank)
+        return jnp.stack([x, y]), total > 0
+
+    def _row(self, scene: jax.Array, y: jax.Array) -> jax.Array:
+        """Row ``y`` of the exact canvas, uint32 (m words,)."""
+        row = self.tiles[scene, :, y]
+        if self.seams is None:
+            return row.reshape(-1)
+        half = self.seams.factor // 2
+        upper = jnp.uint32(bitmap.WORD_BITS - half)
+        for k in range(self.tiles_per_scene - 1):
+            strip = self.seams.rows(scene[k], scene[k + 1], y, 1)[0]
+            left = (row[k, -1] & ((jnp.uint32(1) << upper) - jnp.uint32(1))) | (strip << upper)
+            right = (row[k + 1, 0] & ~jnp.uint32((1 << half) - 1)) | (strip >> jnp.uint32(half))
+            row = row.at[k, -1].set(left).at[k + 1, 0].set(right)
+        return row.reshape(-1)
+
+
+def scale(bits: jax.Array, limit: jax.Array) -> jax.Array:
+    """floor(bits * limit / 2^32): a whole number in [0, limit) from 32 random bits; limit < 2^31.
+
+    Without 64-bit integers: the product is formed in halves. The bias is at most limit / 2^32.
+    """
+    limit = limit.astype(jnp.uint32)
+    sixteen, low = jnp.uint32(16), jnp.uint32(0xFFFF)
+    high_bits, low_bits = bits >> sixteen, bits & low
+    high_limit, low_limit = limit >> sixteen, limit & low
+    lowest = low_bits * low_limit
+    middle = high_bits * low_limit + (lowest >> sixteen)
+    other = low_bits * high_limit + (middle & low)
+    return (high_bits * high_limit + (middle >> sixteen) + (other >> sixteen)).astype(jnp.int32)
+
+
+def _place(strip: jax.Array, column: jax.Array, words: int) -> jax.Array:
+    """uint32 (rows,) strips of bits moved to start at ``column`` (-31..32 words) of (words, rows)."""
+    placed = []
+    for word in range(words):
+        shift = column - bitmap.WORD_BITS * word
+        left = strip << jnp.clip(shift, 0, 31).astype(jnp.uint32)
+        right = strip >> jnp.clip(-shift, 0, 31).astype(jnp.uint32)
+        placed.append(jnp.where(shift >= 0, left, right))
+    return jnp.stack(placed)

@@ -1,0 +1,195 @@
+"""Banks of digit scenes, from a data set of 28 x 28 images.
+
+Canvases of the published size, and of any size that is a power-of-two multiple of 28, are made on the device
+by ``pipeline``; scenes of several digits are then drawn on the fly from single digits (``seams``). Other sizes
+are made by Pillow on the host, whole scenes at a time where there are several digits.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from mnistpro_jax import bitmap
+from mnistpro_jax.worlds import pipeline
+from mnistpro_jax.worlds.bank import Bank, Episodes
+from mnistpro_jax.worlds.seams import seams
+
+if TYPE_CHECKING:
+    from mnistpro_jax.data import Dataset
+
+PUBLISHED_SIZE = 224
+_CHUNK = 1024  # digits enlarged at once: bounds the memory of building a bank
+
+
+def digit_bank(
+    dataset: Dataset, level: int = 1, *, size: int = PUBLISHED_SIZE, num_scenes: int = 10_000, seed: int = 0
+) -> Bank:
+    """A bank that draws ``level`` independent digits of ``dataset`` for every episode.
+
+    size: height of the canvas and width per digit, pixels. num_scenes, seed: used only where a size has to be
+    made by Pillow and level > 1: that many random scenes are made beforehand and drawn from.
+    """
+    _check(level, size)
+    if level == 1 or _exact_factor(size):
+        return _tile_bank(dataset, np.arange(len(dataset.labels)), level, size, None)
+    indices = np.random.default_rng(seed).integers(0, len(dataset.labels), (num_scenes, level))
+    return _scene_bank(dataset, indices, size, None)
+
+
+def episode_bank(
+    dataset: Dataset,
+    indices: NDArray[np.integer],
+    *,
+    size: int = PUBLISHED_SIZE,
+    starts: NDArray[np.integer] | None = None,
+) -> Bank:
+    """A bank of a fixed list of episodes.
+
+    indices: (E, n), images of each episode, left to right. starts: (E, 2), window corners (x, y), for the start
+    rules ``published`` and ``episode``.
+    """
+    indices = np.asarray(indices)
+    if indices.ndim != 2 or 0 in indices.shape:
+        raise ValueError(f"indices has shape {indices.shape}; expected (episodes, digits), neither of them 0")
+    if indices.min() < 0 or indices.max() >= len(dataset.labels):
+        raise ValueError(
+            f"indices span {indices.min()}..{indices.max()}, but {dataset.source} {dataset.split} "
+            f"has images 0..{len(dataset.labels) - 1}"
+        )
+    if starts is not None and np.shape(starts) != (len(indices), 2):
+        raise ValueError(f"starts has shape {np.shape(starts)}; expected {(len(indices), 2)}: one (x, y) each")
+    level = indices.shape[1]
+    _check(level, size)
+    if level > 1 and not _exact_factor(size):
+        return _scene_bank(dataset, indices, size, starts)
+    used, scenes = np.unique(indices, return_inverse=True)
+    return _tile_bank(dataset, used, level, size, _episodes(scenes.reshape(indices.shape), starts))
+
+
+def _check(level: int, size: int) -> None:
+    if level < 1:
+        raise ValueError(f"level is {level}; expected the number of digits, 1 or more")
+    if size < 1:
+        raise ValueError(f"size is {size}; expected pixels per digit, 1 or more")
+
+
+def _exact_factor(size: int) -> int:
+    """The power-of-two factor that the integer pipeline enlarges by to ``size`` whole words, or 0."""
+    factor = size // pipeline.NATIVE
+    exact = size % pipeline.NATIVE == 0 and factor & (factor - 1) == 0 and 2 <= factor <= bitmap.WORD_BITS
+    return factor if exact and size % bitmap.WORD_BITS == 0 else 0
+
+
+def _episodes(scenes: NDArray[np.integer], starts: NDArray[np.integer] | None) -> Episodes:
+    return Episodes(
+        jnp.asarray(scenes, jnp.int32), None if starts is None else jnp.asarray(starts, jnp.int32)
+    )
+
+
+def _native_factor(size: int) -> int:
+    return size // pipeline.NATIVE if size % pipeline.NATIVE == 0 else 0
+
+
+def _tile_bank(
+    dataset: Dataset, used: NDArray[np.integer], level: int, size: int, episodes: Episodes | None
+) -> Bank:
+    """One digit a tile. used: (T,), which images."""
+    images = dataset.images[used]
+    factor = _exact_factor(size)
+    tiles, row_ends = _tiles(images, factor) if factor else _pillow_tiles(images, size)
+    return Bank(
+        tiles=tiles,
+        row_ends=row_ends,
+        stroke_totals=row_ends[:, -1:],
+        answers=jnp.asarray(dataset.labels[used][:, None], jnp.int32),
+        indices=jnp.asarray(used[:, None], jnp.int32),
+        seams=seams(images, factor) if level > 1 else None,
+        episodes=episodes,
+        tile_width=size,
+        tiles_per_scene=level,
+        num_classes=dataset.num_classes,
+        native_factor=_native_factor(size),
+    )
+
+
+def _scene_bank(
+    dataset: Dataset, indices: NDArray[np.integer], size: int, starts: NDArray[np.integer] | None
+) -> Bank:
+    """One whole scene a tile. indices: (E, n)."""
+    count, level = indices.shape
+    side_by_side = dataset.images[indices].swapaxes(1, 2).reshape(count, pipeline.NATIVE, -1)
+    tiles, row_ends = _pillow_tiles(side_by_side, size)
+    totals = [
+        bitmap.popcount(tiles & jnp.stack(_part_span(part, size, tiles.shape[1]))[:, None], axis=(1, 2))
+        for part in range(level)
+    ]
+    return Bank(
+        tiles=tiles,
+        row_ends=row_ends,
+        stroke_totals=jnp.stack(totals, axis=-1),
+        answers=jnp.asarray(dataset.labels[indices], jnp.int32),
+        indices=jnp.asarray(indices, jnp.int32),
+        seams=None,
+        episodes=_episodes(np.arange(count)[:, None], starts),
+        tile_width=size * level,
+        tiles_per_scene=1,
+        num_classes=dataset.num_classes,
+        native_factor=_native_factor(size),
+    )
+
+
+def _part_span(part: int, size: int, words: int) -> list[jax.Array]:
+    return bitmap.span(jnp.asarray(part * size, jnp.int32), jnp.asarray((part + 1) * size, jnp.int32), words)
+
+
+_packed = jax.jit(pipeline.packed_strokes, static_argnames="factor")
+
+
+@jax.jit
+def _row_ends(tiles: jax.Array) -> jax.Array:
+    return jnp.cumsum(bitmap.popcount(tiles, axis=-2), axis=-1, dtype=jnp.int32)
+
+
+def _tiles(images: NDArray[np.uint8], factor: int) -> tuple[jax.Array, jax.Array]:
+    """Packed canvases and running stroke counts of many digits, a chunk at a time."""
+    count = len(images)
+    size = pipeline.NATIVE * factor
+    tiles = np.empty((count, bitmap.num_words(size), size), np.uint32)
+    row_ends = np.empty((count, size), np.int32)
+
+    def fill(start: int) -> None:
+        # The last chunk reaches back, so that every chunk has the same shape and compiles once.
+        first = max(0, min(start, count - _CHUNK))
+        packed = _packed(jnp.asarray(images[first : first + _CHUNK]), factor=factor)
+        tiles[first : first + _CHUNK] = packed
+        row_ends[first : first + _CHUNK] = _row_ends(packed)
+
+    fill(0)  # compiles before the threads start
+    # One chunk keeps one core busy.
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        list(pool.map(fill, range(_CHUNK, count, _CHUNK)))
+    return jnp.asarray(tiles), jnp.asarray(row_ends)
+
+
+def _pillow_tiles(images: NDArray[np.uint8], size: int) -> tuple[jax.Array, jax.Array]:
+    """Packed canvases ``size`` high of uint8 (N, 28, 28 n) images, through Pillow on the host."""
+    from PIL import Image
+
+    count, _, width = images.shape
+    target = (size * (width // pipeline.NATIVE), size)
+    stroke = np.empty((count, target[1], target[0]), np.bool_)
+    for number, image in enumerate(images):
+        enlarged = Image.fromarray(255 - image).resize(target, Image.Resampling.BILINEAR)
+        stroke[number] = np.asarray(enlarged) <= pipeline.THRESHOLD
+    padding = bitmap.num_words(target[0]) * bitmap.WORD_BITS - target[0]
+    octets = np.packbits(np.pad(stroke, ((0, 0), (0, 0), (0, padding))), axis=-1, bitorder="little")
+    words = np.ascontiguousarray(octets).view("<u4").swapaxes(-1, -2)
+    row_ends = np.cumsum(stroke.sum(axis=-1), axis=-1, dtype=np.int32)
+    return jnp.asarray(np.ascontiguousarray(words)), jnp.asarray(row_ends)
