@@ -62,6 +62,15 @@ def popcount(words: jax.Array, axis: int | tuple[int, ...] | None = None) -> jax
     return jnp.sum(jax.lax.population_count(words).astype(jnp.int32), axis=axis, dtype=jnp.int32)
 
 
+def popcount_pair(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """``popcount`` of two bitmaps of the same shape, in one pass where the counts are small enough."""
+    if first.size * WORD_BITS >= 1 << 16:
+        return popcount(first), popcount(second)
+    both = jax.lax.population_count(first) | (jax.lax.population_count(second) << jnp.uint32(16))
+    total = jnp.sum(both, dtype=jnp.uint32)
+    return (total & jnp.uint32(0xFFFF)).astype(jnp.int32), (total >> jnp.uint32(16)).astype(jnp.int32)
+
+
 def funnel(low: jax.Array, high: jax.Array, shift: jax.Array) -> jax.Array:
     """The 32 bits that start ``shift`` (0..31) bits into the 64-bit pair (low, high)."""
     # A shift by 32 is undefined, so the upper word is shifted in two parts.
@@ -73,17 +82,19 @@ def word_and_bit(column: jax.Array) -> tuple[jax.Array, jax.Array]:
     return column >> jnp.int32(5), (column & jnp.int32(31)).astype(jnp.uint32)
 
 
-def below(limit: jax.Array, word: int) -> jax.Array:
-    """uint32: the bits of word ``word`` that lie at columns < ``limit`` (any int32)."""
-    limit = limit - jnp.int32(WORD_BITS * word)
-    # lax shifts give 0 for a shift by 32, negative ones included (they are large as unsigned numbers).
-    clear = jax.lax.shift_left(jnp.full_like(limit, _FULL, jnp.uint32), jnp.maximum(limit, 0).astype(jnp.uint32))
-    return ~clear
+def below(limit: jax.Array, words: int) -> jax.Array:
+    """The bits of columns < ``limit`` (int32 (), any value) in a row of ``words`` words, uint32 (words,)."""
+    # One array over the words: joining scalars would leave a branch in the middle of every fused loop.
+    limits = limit - WORD_BITS * jnp.arange(words, dtype=jnp.int32)
+    # lax shifts give 0 for shifts of 32 and more.
+    return ~jax.lax.shift_left(
+        jnp.full((words,), _FULL, jnp.uint32), jnp.maximum(limits, 0).astype(jnp.uint32)
+    )
 
 
-def span(start: jax.Array, stop: jax.Array, words: int) -> list[jax.Array]:
-    """Per word the bits of columns start <= column < stop (int32, any range): ``words`` uint32 scalars."""
-    return [below(stop, word) & ~below(start, word) for word in range(words)]
+def span(start: jax.Array, stop: jax.Array, words: int) -> jax.Array:
+    """The bits of columns start <= column < stop (int32, any values), uint32 (words,)."""
+    return below(stop, words) & ~below(start, words)
 
 
 def crop(words: jax.Array, xy: jax.Array, width: int, height: int) -> jax.Array:

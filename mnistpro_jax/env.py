@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax import bitmap, picture, reveal, spaces
+from mnistpro_jax.compile_hints import materialised, where_needed
 from mnistpro_jax.types import (
     Action,
     Ending,
@@ -31,6 +32,7 @@ from mnistpro_jax.types import (
     State,
     pytree,
 )
+from mnistpro_jax.lattice import div_rem
 from mnistpro_jax.worlds.bank import Bank
 
 OBSERVATIONS = {
@@ -127,13 +129,14 @@ class Environment:
         observation unless it ended), and ``statistics``, the episode's ``EpisodeStatistics`` including this step.
         """
         after, words, reward, terminated, truncated = self._advance(state, action, params)
-        fresh = self._draw_start(key, params)
         done = terminated | truncated
-        # Select which episode goes on before anything is looked at: the few words of a start, not pictures.
-        scene, xy = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, (after.scene, after.xy))
-        next_words = params.bank.crop(scene, xy, self.window)
-        begun = self._begin(scene, xy, next_words)
-        following = jax.tree.map(lambda new, old: jnp.where(done, new, old), begun, after)
+
+        def restart(key: jax.Array, params: EnvParams) -> tuple[State, jax.Array]:
+            scene, xy = self._draw_start(key, params)
+            words = params.bank.crop(scene, xy, self.window)
+            return self._begin(scene, xy, words), words
+
+        following, next_words = where_needed(done, restart, key, (after, words), params)
         info = {
             "final_observation": self._observe(after, words, params),
             "statistics": self.statistics(after, params),
@@ -302,18 +305,57 @@ class Environment:
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, jax.Array]:
         """The state after an action, what its window shows, and (reward, terminated, truncated)."""
         structured = self._as_action(action)
-        kind, digits = structured.kind, structured.digits
+        whole, interior = self._masks()
+
+        # The budget is at least 1, but the compiler cannot know.
+        one = jnp.minimum(params.budget, 1)
+
+        def outcome() -> tuple[State, reveal.Place, reveal.Place, jax.Array, jax.Array, jax.Array]:
+            after, reward, terminated, truncated = self._move_or_answer(state, structured, params)
+            place, place_interior = (mask.place(state.start_xy, after.xy) for mask in (whole, interior))
+            return after, place, place_interior, reward, terminated, truncated
+
+        after, place, place_interior, reward, terminated, truncated = materialised(outcome, one)
+
+        def looks() -> tuple[reveal.Look, reveal.Look, jax.Array, jax.Array]:
+            moved = (after.last_action >= Kind.UP) & (after.last_action <= Kind.RIGHT)
+            again = moved & whole.contains_corner(state.visited, place, after.xy)
+            return (
+                whole.look(state.revealed, place, after.xy),
+                interior.look(state.readable, place_interior, after.xy),
+                state.revisits + again,
+                whole.add_corner(state.visited, place, after.xy),
+            )
+
+        look, look_interior, revisits, visited = materialised(looks, one)
+        words = params.bank.crop(after.scene, after.xy, self.window)
+        # An answer leaves the window where it was, so that there is nothing new to see.
+        seen = self._count(words, whole.fresh(look), interior.fresh(look_interior), after.xy)
+        after = dataclasses.replace(
+            after,
+            revisits=revisits,
+            visited=visited,
+            revealed=look.mask,
+            readable=look_interior.mask,
+            stroke_seen=state.stroke_seen + seen[0],
+            stroke_seen_readable=state.stroke_seen_readable + seen[1],
+            area_seen=state.area_seen + seen[2],
+            area_seen_readable=state.area_seen_readable + seen[3],
+        )
+        return after, words, reward, terminated, truncated
+
+    def _move_or_answer(
+        self, state: State, action: Action, params: EnvParams
+    ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
+        """The state after an action, before its window is looked at, and (reward, terminated, truncated)."""
+        kind, digits = action.kind, action.digits
         moving = (kind >= Kind.UP) & (kind <= Kind.RIGHT)
         answering = (kind == Kind.ANSWER) & self._digits_valid(digits)
-        limit_x, limit_y = self.width - self.window, self.height - self.window
-        right = (kind == Kind.RIGHT).astype(jnp.int32) - (kind == Kind.LEFT).astype(jnp.int32)
-        down = (kind == Kind.DOWN).astype(jnp.int32) - (kind == Kind.UP).astype(jnp.int32)
-        xy = jnp.stack(
-            [
-                jnp.clip(state.xy[0] + self.stride * right, 0, limit_x),
-                jnp.clip(state.xy[1] + self.stride * down, 0, limit_y),
-            ]
-        )
+        limit = jnp.asarray([self.width - self.window, self.height - self.window], jnp.int32)
+        forward = jnp.asarray([Kind.RIGHT, Kind.DOWN], jnp.int32)
+        backward = jnp.asarray([Kind.LEFT, Kind.UP], jnp.int32)
+        direction = (kind == forward).astype(jnp.int32) - (kind == backward).astype(jnp.int32)
+        xy = jnp.clip(state.xy + self.stride * direction, 0, limit)
         step = state.step + 1
         truncated = moving & (step >= params.budget)
         terminated = ~moving
@@ -326,29 +368,16 @@ class Environment:
             moving, params.move_reward, jnp.where(answering, verdict, params.invalid_reward)
         ).astype(jnp.float32)
 
-        words = params.bank.crop(state.scene, xy, self.window)
-        whole, interior = self._masks()
-        seen_before = whole.contains_corner(state.visited, state.start_xy, xy)
-        after = State(
-            scene=state.scene,
-            start_xy=state.start_xy,
+        after = dataclasses.replace(
+            state,
             xy=xy,
             step=step,
             last_action=jnp.where(answering | moving, kind, Kind.INVALID).astype(jnp.int32),
             ending=ending.astype(jnp.int32),
             answer=answer,
-            revisits=state.revisits + (moving & seen_before),
-            revealed=state.revealed,
-            readable=state.readable,
-            visited=whole.add_corner(state.visited, state.start_xy, xy),
-            stroke_seen=state.stroke_seen,
-            stroke_seen_readable=state.stroke_seen_readable,
-            area_seen=state.area_seen,
-            area_seen_readable=state.area_seen_readable,
             episode_return=state.episode_return + reward,
         )
-        # An answer leaves the window where it was, so that there is nothing new to see.
-        return self._look(after, words), words, reward, terminated, truncated
+        return after, reward, terminated, truncated
 
     def _masks(self) -> tuple[reveal.RevealedMask, reveal.RevealedMask]:
         """(whole windows, windows less the outline's ring)."""
@@ -359,36 +388,35 @@ class Environment:
             low, high = 0, self.window  # nothing of so small a window is readable
         return whole, reveal.revealed_mask(*geometry, low, high)
 
-    def _look(self, state: State, words: jax.Array) -> State:
-        """Add the current window to what has been seen."""
-        whole, interior = self._masks()
-        fresh, area, revealed = whole.look(state.revealed, state.start_xy, state.xy)
-        fresh_readable, area_readable, readable = interior.look(state.readable, state.start_xy, state.xy)
-        return dataclasses.replace(
-            state,
-            revealed=revealed,
-            readable=readable,
-            stroke_seen=state.stroke_seen + self._strokes_by_digit(words & fresh, state.xy),
-            stroke_seen_readable=state.stroke_seen_readable
-            + self._strokes_by_digit(words & fresh_readable, state.xy),
-            area_seen=state.area_seen + area,
-            area_seen_readable=state.area_seen_readable + area_readable,
-        )
+    def _count(
+        self, words: jax.Array, fresh: jax.Array, fresh_readable: jax.Array, xy: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        """What a window adds: stroke pixels per digit, int32 (n,), and pixels, int32 (), in both definitions.
 
-    def _strokes_by_digit(self, words: jax.Array, xy: jax.Array) -> jax.Array:
-        """Set pixels of a window's bitmap per digit, int32 (n,): digit k owns the columns from k W / n on."""
+        words: the window's bitmap. fresh, fresh_readable: bitmaps of its pixels that count.
+        """
+        strokes, strokes_readable = words & fresh, words & fresh_readable
+        total, area = bitmap.popcount_pair(strokes, fresh)
+        total_readable, area_readable = bitmap.popcount_pair(strokes_readable, fresh_readable)
         if self.num_digits == 1:
-            return bitmap.popcount(words)[None]
+            return total[None], total_readable[None], area, area_readable
+        # Digit k owns the columns from k W / n on. A window meets few digits: the one of its left side, and as
+        # many more as it is wide.
         part = self.width // self.num_digits
-        counts = []
-        passed = jnp.zeros((), jnp.int32)
-        for k in range(self.num_digits - 1):
-            before = jnp.stack(bitmap.span(jnp.zeros((), jnp.int32), (k + 1) * part - xy[0], words.shape[0]))
-            up_to = bitmap.popcount(words & before[:, None])
-            counts.append(up_to - passed)
+        met = min(self.num_digits - 1, -(-self.window // part))
+        left = div_rem(xy[0], part)[0]
+        digit = jnp.arange(self.num_digits, dtype=jnp.int32)
+        totals = jnp.stack([total, total_readable])
+        passed = jnp.zeros((2,), jnp.int32)
+        counts = jnp.zeros((2, self.num_digits), jnp.int32)
+        for step in range(met):
+            before = bitmap.below((left + step + 1) * part - xy[0], words.shape[0])[:, None]
+            up_to = jnp.stack(bitmap.popcount_pair(strokes & before, strokes_readable & before))
+            counts = counts + jnp.where(digit == left + step, (up_to - passed)[:, None], 0)
             passed = up_to
-        counts.append(bitmap.popcount(words) - passed)
-        return jnp.stack(counts)
+        rest = (totals - passed)[:, None]
+        counts = counts + jnp.where(digit == jnp.minimum(left + met, self.num_digits - 1), rest, 0)
+        return counts[0], counts[1], area, area_readable
 
     # ---- Starts -------------------------------------------------------------------------------------------
 
@@ -421,6 +449,8 @@ class Environment:
         whole, interior = self._masks()
         zero = jnp.zeros((), jnp.int32)
         none = jnp.full((self.num_digits,), -1, jnp.int32)
+        place, place_interior = (mask.place(xy, xy) for mask in (whole, interior))
+        seen = self._count(words, whole.interior, interior.interior, xy)
         return State(
             scene=scene,
             start_xy=xy,
@@ -430,11 +460,11 @@ class Environment:
             ending=jnp.asarray(Ending.RUNNING, jnp.int32),
             answer=none,
             revisits=zero,
-            revealed=whole.first_look(xy),
-            readable=interior.first_look(xy),
-            visited=whole.add_corner(jnp.zeros(whole.shape, jnp.uint32), xy, xy),
-            stroke_seen=self._strokes_by_digit(words, xy),
-            stroke_seen_readable=self._strokes_by_digit(words & interior.interior, xy),
+            revealed=whole.first_look(place, xy),
+            readable=interior.first_look(place_interior, xy),
+            visited=whole.add_corner(jnp.zeros(whole.shape, jnp.uint32), place, xy),
+            stroke_seen=seen[0],
+            stroke_seen_readable=seen[1],
             area_seen=jnp.asarray(whole.interior_area, jnp.int32),
             area_seen_readable=jnp.asarray(interior.interior_area, jnp.int32),
             episode_return=jnp.zeros((), jnp.float32),

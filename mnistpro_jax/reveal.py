@@ -18,14 +18,45 @@ import numpy as np
 
 from mnistpro_jax import bitmap
 from mnistpro_jax.lattice import Axis
+from mnistpro_jax.types import pytree
 
 # The unrolled cell arithmetic grows with the square of the cells in a window; beyond this many along an axis
 # the pixel mask is both smaller to compile and faster.
 MAX_WINDOW_CELLS = 12
 
 
+@pytree
+class Place:
+    """A window's place in the episode's lattice: a few int32 () scalars.
+
+    x_lines, y_lines: see ``Axis.lines``. columns, rows: first cell of the window, and first cell after it.
+    """
+
+    x_lines: tuple[jax.Array, ...]
+    y_lines: tuple[jax.Array, ...]
+    columns: tuple[jax.Array, jax.Array]
+    rows: tuple[jax.Array, jax.Array]
+
+
+@pytree
+class Look:
+    """What showing one window does, in few words; ``RevealedMask.fresh`` expands it to pixels.
+
+    rows: uint32, bits of fresh columns: one row of words per row of cells, (cells, words), or per pixel row,
+    (words, window). borders: int32 () each, window rows at which the rows of cells begin, and the end of the
+    last. mask: the mask with the window added.
+    """
+
+    rows: jax.Array
+    borders: tuple[jax.Array, ...]
+    mask: jax.Array
+
+
 class RevealedMask(Protocol):
-    """Static object that interprets uint32 arrays of ``shape`` as sets of revealed pixels."""
+    """Static object that interprets uint32 arrays of ``shape`` as sets of revealed pixels.
+
+    Every question about a window is asked with its ``Place``, which holds what they have in common.
+    """
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -40,29 +71,31 @@ class RevealedMask(Protocol):
         """Their number."""
         ...
 
-    def first_look(self, xy: jax.Array) -> jax.Array:
-        """The mask of an episode that has shown its start window alone."""
+    def place(self, start_xy: jax.Array, xy: jax.Array) -> Place:
+        """Where the window at ``xy`` lies, in an episode that started at ``start_xy``."""
         ...
 
-    def look(
-        self, mask: jax.Array, start_xy: jax.Array, xy: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Show the window at ``xy``.
+    def first_look(self, place: Place, xy: jax.Array) -> jax.Array:
+        """The mask of an episode that has shown one window alone."""
+        ...
 
-        Returns (fresh, area, mask): the window's bitmap of counting pixels not revealed before, uint32
-        (words, window); their number, int32 (); and the mask with the window added.
-        """
+    def look(self, mask: jax.Array, place: Place, xy: jax.Array) -> Look:
+        """Show the window at ``xy``: what is new in it, and the mask with the window added."""
+        ...
+
+    def fresh(self, look: Look) -> jax.Array:
+        """The window's bitmap of counting pixels not revealed before, uint32 (words, window)."""
         ...
 
     def pixels(self, mask: jax.Array, start_xy: jax.Array) -> jax.Array:
         """The revealed pixels of the canvas as a bitmap, uint32 (words, height)."""
         ...
 
-    def contains_corner(self, corners: jax.Array, start_xy: jax.Array, xy: jax.Array) -> jax.Array:
+    def contains_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:
         """Whether the window position ``xy`` is in the set ``corners`` (same shape as the mask), bool ()."""
         ...
 
-    def add_corner(self, corners: jax.Array, start_xy: jax.Array, xy: jax.Array) -> jax.Array:
+    def add_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:
         """The set ``corners`` with the window position ``xy`` added."""
         ...
 
@@ -105,61 +138,62 @@ class LatticeMask(_WindowMask):
     def shape(self) -> tuple[int, int]:
         return self.y_axis.num_cells, bitmap.num_words(self.x_axis.num_cells)
 
-    def look(
-        self, mask: jax.Array, start_xy: jax.Array, xy: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def place(self, start_xy: jax.Array, xy: jax.Array) -> Place:
         x_lines, y_lines = self.x_axis.lines(start_xy[0]), self.y_axis.lines(start_xy[1])
-        x_low, x_high = self._interior(self.x_axis, xy[0])
-        y_low, y_high = self._interior(self.y_axis, xy[1])
-        first_column, first_row = self.x_axis.cell(x_low, x_lines), self.y_axis.cell(y_low, y_lines)
-        columns, rows = self.x_axis.window_cells, self.y_axis.window_cells
-        # Borders relative to the window; cells past its interior get no width.
-        x_borders = [
-            jnp.clip(border, x_low, x_high) - xy[0]
-            for border in self.x_axis.borders(first_column, columns + 1, x_lines)
-        ]
-        y_borders = [
-            jnp.clip(border, y_low, y_high) - xy[1]
-            for border in self.y_axis.borders(first_row, rows + 1, y_lines)
-        ]
+        x_low, x_high = _interior(self.x_axis, xy[0])
+        y_low, y_high = _interior(self.y_axis, xy[1])
+        return Place(
+            tuple(x_lines),
+            tuple(y_lines),
+            (self.x_axis.cell(x_low, x_lines), self.x_axis.cell(x_high, x_lines)),
+            (self.y_axis.cell(y_low, y_lines), self.y_axis.cell(y_high, y_lines)),
+        )
+
+    def look(self, mask: jax.Array, place: Place, xy: jax.Array) -> Look:
+        x_borders = self._borders(self.x_axis, place.columns[0], place.x_lines, xy[0])
+        y_borders = self._borders(self.y_axis, place.rows[0], place.y_lines, xy[1])
         words = bitmap.num_words(self.x_axis.window)
-        spans = [bitmap.span(x_borders[c], x_borders[c + 1], words) for c in range(columns)]
-        widths = [x_borders[c + 1] - x_borders[c] for c in range(columns)]
-
         # One lane per cell row, one step per cell column.
-        cell_rows = jax.lax.dynamic_slice_in_dim(mask, first_row, rows, axis=0)
-        unseen = ~self._bits_from(cell_rows.T, first_column)
-        fresh_rows = [jnp.zeros((rows,), jnp.uint32)] * words
-        row_area = jnp.zeros((rows,), jnp.int32)
-        for c in range(columns):
+        cell_rows = jax.lax.dynamic_slice_in_dim(mask, place.rows[0], self.y_axis.window_cells, axis=0)
+        unseen = ~self._bits_from(cell_rows.T, place.columns[0])
+        fresh_rows = jnp.zeros((self.y_axis.window_cells, words), jnp.uint32)
+        left = bitmap.below(x_borders[0], words)
+        for c in range(self.x_axis.window_cells):
+            right = bitmap.below(x_borders[c + 1], words)
             bit = (unseen >> jnp.uint32(c)) & jnp.uint32(1)
-            select = jnp.uint32(0) - bit
-            fresh_rows = [word | (select & span) for word, span in zip(fresh_rows, spans[c], strict=True)]
-            row_area = row_area + bit.astype(jnp.int32) * widths[c]
-        tops = jnp.stack(y_borders)
-        area = jnp.sum(row_area * (tops[1:] - tops[:-1]), dtype=jnp.int32)
+            fresh_rows = fresh_rows | ((jnp.uint32(0) - bit)[:, None] & (right & ~left))
+            left = right
+        return Look(fresh_rows, tuple(y_borders), mask | self.first_look(place, xy))
 
-        row_number = jnp.arange(self.y_axis.window, dtype=jnp.int32)
-        fresh = []
-        for word in range(words):
-            column = jnp.where(row_number >= y_borders[0], fresh_rows[word][0], jnp.uint32(0))
-            for r in range(1, rows):
-                column = jnp.where(row_number >= y_borders[r], fresh_rows[word][r], column)
-            fresh.append(jnp.where(row_number < y_borders[rows], column, jnp.uint32(0)))
+    @staticmethod
+    def _borders(axis: Axis, first: jax.Array, lines: tuple[jax.Array, ...], corner: jax.Array) -> list[jax.Array]:
+        """Where the cells from ``first`` on begin, from the window's corner; past its interior, its end."""
+        # The first cell begins at the interior's near side, so that only the far side needs a clamp.
+        borders = axis.borders(first, axis.window_cells + 1, list(lines))
+        return [jnp.minimum(border - corner, axis.window - axis.high) for border in borders]
 
-        return jnp.stack(fresh), area, mask | self._window_cells(start_xy, xy)
+    def fresh(self, look: Look) -> jax.Array:
+        axis, words = self.y_axis, look.rows.shape[-1]
+        pitch = axis.lines_per_stride
+        if axis.low == 0 and axis.high == 0 and axis.window % axis.stride == 0:
+            # Lines repeat with the stride and the first is the window's own edge: all strips of ``stride`` rows
+            # have the same borders, and a pixel is compared with those of one strip.
+            row = jnp.arange(axis.stride, dtype=jnp.int32)
+            rows = jnp.moveaxis(look.rows.reshape(-1, pitch, words), 2, 0)
+            fresh = jnp.broadcast_to(rows[:, :, :1], (*rows.shape[:2], axis.stride))
+            for k in range(1, pitch):
+                fresh = jnp.where(row >= look.borders[k], rows[:, :, k : k + 1], fresh)
+            return fresh.reshape(words, axis.window)
+        row = jnp.arange(axis.window, dtype=jnp.int32)
+        fresh = jnp.zeros((words, axis.window), jnp.uint32)
+        for k in range(axis.window_cells):
+            fresh = jnp.where(row >= look.borders[k], look.rows[k][:, None], fresh)
+        return jnp.where(row < look.borders[axis.window_cells], fresh, jnp.uint32(0))
 
-    def first_look(self, xy: jax.Array) -> jax.Array:
-        return self._window_cells(xy, xy)
-
-    def _window_cells(self, start_xy: jax.Array, xy: jax.Array) -> jax.Array:
-        """The mask of one window's cells."""
-        x_lines, y_lines = self.x_axis.lines(start_xy[0]), self.y_axis.lines(start_xy[1])
-        columns = [self.x_axis.cell(edge, x_lines) for edge in self._interior(self.x_axis, xy[0])]
-        rows = [self.y_axis.cell(edge, y_lines) for edge in self._interior(self.y_axis, xy[1])]
+    def first_look(self, place: Place, xy: jax.Array) -> jax.Array:
         number = jnp.arange(self.shape[0], dtype=jnp.int32)[:, None]
-        inside = (number >= rows[0]) & (number < rows[1])
-        return jnp.where(inside, jnp.stack(bitmap.span(*columns, self.shape[1])), jnp.uint32(0))
+        inside = (number >= place.rows[0]) & (number < place.rows[1])
+        return jnp.where(inside, bitmap.span(*place.columns, self.shape[1]), jnp.uint32(0))
 
     def pixels(self, mask: jax.Array, start_xy: jax.Array) -> jax.Array:
         x_lines, y_lines = self.x_axis.lines(start_xy[0]), self.y_axis.lines(start_xy[1])
@@ -178,30 +212,20 @@ class LatticeMask(_WindowMask):
             column = jnp.zeros(mask.shape[:1], jnp.uint32)
             for c in range(count):
                 select = jnp.uint32(0) - ((bits >> jnp.uint32(c)) & jnp.uint32(1))
-                column = column | (select & bitmap.span(borders[c], borders[c + 1], 1)[0])
+                column = column | (select & bitmap.span(borders[c], borders[c + 1], 1))
             columns.append(column)
         rows = self.y_axis.cell(jnp.arange(self.y_axis.length, dtype=jnp.int32), y_lines)
         return jnp.stack(columns)[:, jnp.clip(rows, 0, mask.shape[0] - 1)]
 
-    def contains_corner(self, corners: jax.Array, start_xy: jax.Array, xy: jax.Array) -> jax.Array:
-        column, row = self._corner_cell(start_xy, xy)
-        return _bit(jax.lax.dynamic_index_in_dim(corners, row, keepdims=False), column)
+    def contains_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:
+        # A corner lies on a line of its own, so that different corners are the starts of different cells.
+        words = jax.lax.dynamic_index_in_dim(corners, place.rows[0], keepdims=False)
+        return _bit(words, place.columns[0])
 
-    def add_corner(self, corners: jax.Array, start_xy: jax.Array, xy: jax.Array) -> jax.Array:
-        column, row = self._corner_cell(start_xy, xy)
-        here = jnp.arange(corners.shape[0], dtype=jnp.int32)[:, None] == row
-        bit = jnp.stack(bitmap.span(column, column + 1, corners.shape[1]))
+    def add_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:
+        here = jnp.arange(corners.shape[0], dtype=jnp.int32)[:, None] == place.rows[0]
+        bit = bitmap.span(place.columns[0], place.columns[0] + 1, corners.shape[1])
         return corners | jnp.where(here, bit, jnp.uint32(0))
-
-    def _corner_cell(self, start_xy: jax.Array, xy: jax.Array) -> tuple[jax.Array, jax.Array]:
-        # The corner's own line is on the lattice, so different corners lie in different cells.
-        x_low, y_low = xy[0] + self.x_axis.low, xy[1] + self.y_axis.low
-        column = self.x_axis.cell(x_low, self.x_axis.lines(start_xy[0]))
-        return column, self.y_axis.cell(y_low, self.y_axis.lines(start_xy[1]))
-
-    @staticmethod
-    def _interior(axis: Axis, corner: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return corner + axis.low, corner + (axis.window - axis.high)
 
     @staticmethod
     def _bits_from(words: jax.Array, first: jax.Array) -> jax.Array:
@@ -225,30 +249,34 @@ class PixelMask(_WindowMask):
     def shape(self) -> tuple[int, int]:
         return bitmap.num_words(self.x_axis.length), self.y_axis.length
 
-    def look(
-        self, mask: jax.Array, start_xy: jax.Array, xy: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def place(self, start_xy: jax.Array, xy: jax.Array) -> Place:
+        return Place((), (), (xy[0], xy[0] + self.x_axis.window), (xy[1], xy[1] + self.y_axis.window))
+
+    def look(self, mask: jax.Array, place: Place, xy: jax.Array) -> Look:
         window = self.x_axis.window
         fresh = self.interior & ~bitmap.crop(mask, xy, window, window)
-        return fresh, bitmap.popcount(fresh), mask | self.first_look(xy)
+        return Look(fresh, (), mask | self.first_look(place, xy))
 
-    def first_look(self, xy: jax.Array) -> jax.Array:
+    def fresh(self, look: Look) -> jax.Array:
+        return look.rows
+
+    def first_look(self, place: Place, xy: jax.Array) -> jax.Array:
         return self._rectangle(xy, self.shape, self.x_axis.low, self.x_axis.window - self.x_axis.high)
 
     def pixels(self, mask: jax.Array, start_xy: jax.Array) -> jax.Array:
         return mask
 
-    def contains_corner(self, corners: jax.Array, start_xy: jax.Array, xy: jax.Array) -> jax.Array:
+    def contains_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:
         return _bit(jax.lax.dynamic_index_in_dim(corners, xy[1], axis=1, keepdims=False), xy[0])
 
-    def add_corner(self, corners: jax.Array, start_xy: jax.Array, xy: jax.Array) -> jax.Array:
+    def add_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:
         return corners | self._rectangle(xy, self.shape, 0, 1)
 
     @staticmethod
     def _rectangle(corner: jax.Array, shape: tuple[int, int], low: int, high: int) -> jax.Array:
         """The bitmap of the square whose sides run from corner + low to corner + high (exclusive)."""
         words, height = shape
-        columns = jnp.stack(bitmap.span(corner[0] + low, corner[0] + high, words))[:, None]
+        columns = bitmap.span(corner[0] + low, corner[0] + high, words)[:, None]
         row = jnp.arange(height, dtype=jnp.int32)
         inside = (row >= corner[1] + low) & (row < corner[1] + high)
         return jnp.where(inside, columns, jnp.uint32(0))
@@ -258,3 +286,8 @@ def _bit(words: jax.Array, column: jax.Array) -> jax.Array:
     """Whether bit ``column`` of uint32 (words,) is set, bool ()."""
     number, bit = bitmap.word_and_bit(column)
     return ((words[number] >> bit) & jnp.uint32(1)) == 1
+
+
+def _interior(axis: Axis, corner: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The positions from which on, and up to which, pixels of a window count."""
+    return corner + axis.low, corner + (axis.window - axis.high)

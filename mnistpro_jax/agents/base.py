@@ -1,9 +1,9 @@
-"""What every policy shares: the ``Policy`` protocol, the world's geometry, and moves towards a target window."""
+"""What every policy shares: the ``Policy`` protocol, the world's geometry, moves towards a target window."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ CarryT = TypeVar("CarryT")
 
 
 class Policy(Protocol[CarryT]):
-    """A pure agent: a pytree whose array leaves are its parameters, so that it passes through ``jit`` and ``vmap``.
+    """A pure agent: a pytree whose array leaves are its parameters, so that it passes through ``jit``.
 
     Both methods are written for one episode; a rollout maps them over a batch.
     """
@@ -38,9 +38,9 @@ class Policy(Protocol[CarryT]):
 class Geometry:
     """The static facts of a world that a planning agent needs (hashable).
 
-    height, width: canvas, pixels. window, stride: pixels. num_digits: equal parts of the width. native_factor:
-    canvas pixels per native pixel. outline: whether the outline hides the window's outer pixels from the agent.
-    Raises ValueError where these do not fit together.
+    height, width: canvas, pixels. window, stride: pixels. num_digits: equal parts of the width.
+    native_factor: canvas pixels per native pixel. outline: whether the outline hides the window's outer
+    pixels from the agent. Raises ValueError where these do not fit together.
     """
 
     height: int = 224
@@ -65,8 +65,8 @@ class Geometry:
         part = self.native_factor * self.num_digits
         if self.height % self.native_factor or self.width % part:
             raise ValueError(
-                f"a canvas of {self.height} x {self.width} pixels is not {self.num_digits} digit(s) of whole native "
-                f"pixels of {self.native_factor}; use a canvas whose sides are multiples of it"
+                f"a canvas of {self.height} x {self.width} pixels is not {self.num_digits} digit(s) of whole "
+                f"native pixels of {self.native_factor}; use a canvas whose sides are multiples of it"
             )
 
     @classmethod
@@ -111,25 +111,25 @@ class Geometry:
     def coverage(self, corners: jax.Array, cells: int) -> jax.Array:
         """Share of each native pixel's side that a window shows along one axis.
 
-        corners: int32 (m,). cells: native pixels along the axis. Returns float32 (m, cells), 0..1. The outline's
-        ring is not shown where ``outline`` is set.
+        corners: int32 (m,). cells: native pixels along the axis. Returns float32 (m, cells), 0..1. The
+        outline's ring is not shown where ``outline`` is set.
         """
         low, high = (READABLE_LOW, READABLE_HIGH) if self.outline else (0, 0)
         near = jnp.arange(cells, dtype=jnp.int32) * self.native_factor
         begin = jnp.maximum(corners[:, None] + low, near)
         end = jnp.minimum(corners[:, None] + self.window - high, near + self.native_factor)
-        shown = jnp.clip(end - begin, 0, self.native_factor)
-        return shown.astype(jnp.float32) / jnp.float32(self.native_factor)
+        shown: jax.Array = jnp.clip(end - begin, 0, self.native_factor) / jnp.float32(self.native_factor)
+        return shown.astype(jnp.float32)
 
 
 @pytree
 class Candidates:
     """All windows that clamped moves reach from a corner, as the product of two axes.
 
-    moves_x: int32 (X,), moves_y: int32 (Y,): strides to go, negative = left or up. distance: int32 (Y, X), moves
-    needed. valid: bool (Y, X): neither the current window nor a farther copy of another candidate.
-    rows: float32 (Y, native height), columns: float32 (X, n, native width): shares of the native pixels' sides
-    that each window shows; a window shows their outer product.
+    moves_x: int32 (X,), moves_y: int32 (Y,): strides to go, negative = left or up. distance: int32 (Y, X),
+    moves needed. valid: bool (Y, X): neither the current window nor a farther copy of another candidate.
+    rows: float32 (Y, native height), columns: float32 (X, n, native width): shares of the native pixels'
+    sides that each window shows; a window shows their outer product.
     """
 
     moves_x: jax.Array
@@ -176,8 +176,8 @@ def _axis(position: jax.Array, limit: int, stride: int) -> tuple[jax.Array, jax.
 def direction_to_best(options: Candidates, values: jax.Array, gains: jax.Array) -> jax.Array:
     """The first move towards the valid candidate of the highest value: int32 (), a direction 0..3.
 
-    values: float32 (Y, X), what is maximised. gains: float32 (Y, X), what a window shows by itself: where the way
-    there may begin along either axis, it begins where more is seen on the first step.
+    values: float32 (Y, X), what is maximised. gains: float32 (Y, X), what a window shows by itself: where
+    the way there may begin along either axis, it begins where more is seen on the first step.
     """
     best = jnp.argmax(jnp.where(options.valid, values, -jnp.inf))
     row, column = best // values.shape[1], best % values.shape[1]

@@ -11,10 +11,25 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax.agents.base import Candidates, Geometry, candidates, direction_to_best
-from mnistpro_jax.agents.reader import EmpiricalBayesReader, Posterior, log_odds
+from mnistpro_jax.agents.reader import EmpiricalBayesReader, Posterior, log_odds, stroke_shares
 from mnistpro_jax.types import Kind, Observation, pytree, static_field
 
 _BLOCK = 256  # particles per block of the two-stage search in systematic_resample
+
+
+@pytree
+class Sight:
+    """What an explorer decides on: the observation (mode "canvas"), the reader, and what it makes of it."""
+
+    observation: Observation
+    reader: EmpiricalBayesReader
+    posterior: Posterior
+
+    @property
+    def unseen(self) -> jax.Array:
+        """Hidden share of every native pixel of each digit, float32 (n, native height, native width)."""
+        revealed: jax.Array = self.reader.split(self.observation.view.revealed)
+        return jnp.subtract(jnp.float32(1), revealed)
 
 
 class Explorer(Protocol):
@@ -23,9 +38,7 @@ class Explorer(Protocol):
     def init(self, key: jax.Array) -> Any:
         """The memory at the start of an episode."""
 
-    def direction(
-        self, key: jax.Array, observation: Observation, reader: EmpiricalBayesReader, posterior: Posterior, memory: Any
-    ) -> tuple[jax.Array, Any]:
+    def direction(self, key: jax.Array, sight: Sight, memory: Any) -> tuple[jax.Array, Any]:
         """The move to make now, and the memory to pass on."""
 
 
@@ -39,13 +52,11 @@ class RandomWalk:
         """No memory."""
         return ()
 
-    def direction(
-        self, key: jax.Array, observation: Observation, reader: EmpiricalBayesReader, posterior: Posterior, memory: Any
-    ) -> tuple[jax.Array, Any]:
+    def direction(self, key: jax.Array, sight: Sight, memory: Any) -> tuple[jax.Array, Any]:
         """See ``Explorer``."""
         moves = jnp.arange(4, dtype=jnp.int32)
-        ends = jax.vmap(self.geometry.move, in_axes=(None, 0))(observation.xy, moves)
-        useful = jnp.any(ends != observation.xy, axis=-1)
+        ends = jax.vmap(self.geometry.move, in_axes=(None, 0))(sight.observation.xy, moves)
+        useful = jnp.any(ends != sight.observation.xy, axis=-1)
         logits = jnp.where(useful | ~jnp.any(useful), jnp.float32(0), -jnp.inf)
         return jax.random.categorical(key, logits).astype(jnp.int32), memory
 
@@ -54,24 +65,25 @@ class RandomWalk:
 class Serpentine:
     """To the nearest corner, then row by row; a window's height between rows, so that no row is seen twice.
 
-    Every pixel is inside some window after at most 31 moves at level 1 and 62 at level 2 (published geometry),
-    whatever the start. With the outline, 4 of 64 rows between two sweeps and the canvas's rim stay unread.
+    Every pixel is inside some window after at most 31 moves at level 1 and 62 at level 2 (published
+    geometry), whatever the start. With the outline, 4 of 64 rows between two sweeps and the canvas's rim
+    stay unread.
     """
 
     geometry: Geometry = static_field(default=Geometry())
 
     def init(self, key: jax.Array) -> dict[str, jax.Array]:
-        """int32 () each. phase: 0 before the first move, 1 on the way to the corner, 2 sweeping. heading_x, heading_y:
-        +-1, where the sweep goes from the corner on. drop: vertical moves left until the next row."""
+        """All int32 (). phase: 0 before the first move, 1 on the way to the corner, 2 sweeping.
+
+        heading_x, heading_y: +-1, where the sweep goes from the corner on. drop: moves left to the next row.
+        """
         one = jnp.ones((), jnp.int32)
         return {"phase": 0 * one, "heading_x": one, "heading_y": one, "drop": 0 * one}
 
-    def direction(
-        self, key: jax.Array, observation: Observation, reader: EmpiricalBayesReader, posterior: Posterior, memory: Any
-    ) -> tuple[jax.Array, Any]:
+    def direction(self, key: jax.Array, sight: Sight, memory: Any) -> tuple[jax.Array, Any]:
         """See ``Explorer``."""
         limit_x, limit_y, stride = self.geometry.limit_x, self.geometry.limit_y, self.geometry.stride
-        x, y = observation.xy[0], observation.xy[1]
+        x, y = sight.observation.xy[0], sight.observation.xy[1]
         fresh = memory["phase"] == 0
         # The sweep leaves the corner, so that it heads right from a left corner.
         heading_x = jnp.where(fresh, jnp.where(2 * x <= limit_x, 1, -1), memory["heading_x"])
@@ -108,8 +120,8 @@ class Serpentine:
 class PriorCoverage:
     """Goes where most of what distinguishes digits a priori is still unseen.
 
-    A window is worth the reader's ``information`` (variance of the training set's strokes) that it would newly
-    show, discounted by the moves it takes. Each digit's half is weighed by how unsure it still is.
+    A window is worth the reader's ``information`` (variance of the training set's strokes) that it would
+    newly show, discounted by the moves it takes. Each digit's half is weighed by how unsure it still is.
 
     discount: float32 (), per move beyond the first, in (0, 1]. floor: float32 (), weight of a digit that is
     certain, in [0, 1].
@@ -123,34 +135,30 @@ class PriorCoverage:
         """No memory."""
         return ()
 
-    def direction(
-        self, key: jax.Array, observation: Observation, reader: EmpiricalBayesReader, posterior: Posterior, memory: Any
-    ) -> tuple[jax.Array, Any]:
+    def direction(self, key: jax.Array, sight: Sight, memory: Any) -> tuple[jax.Array, Any]:
         """See ``Explorer``."""
-        options = candidates(self.geometry, observation.xy)
-        gains = self.gains(options, observation, reader, posterior)
+        options = candidates(self.geometry, sight.observation.xy)
+        gains = self.gains(options, sight)
         return direction_to_best(options, gains * discounts(options, self.discount), gains), memory
 
-    def gains(
-        self, options: Candidates, observation: Observation, reader: EmpiricalBayesReader, posterior: Posterior
-    ) -> jax.Array:
+    def gains(self, options: Candidates, sight: Sight) -> jax.Array:
         """Unseen information in each candidate window, float32 (Y, X); at most n, in digits' worth."""
-        unseen = jnp.float32(1) - reader.split(observation.view.revealed)
-        doubt = self.floor + (jnp.float32(1) - self.floor) * (jnp.float32(1) - posterior.confidences)
-        return options.shown(doubt[:, None, None] * reader.information * unseen)
+        doubt = self.floor + (jnp.float32(1) - self.floor) * (jnp.float32(1) - sight.posterior.confidences)
+        return options.shown(doubt[:, None, None] * sight.reader.information * sight.unseen)
 
 
 @pytree
 class InformationGain:
     """Goes where the answer is expected to become surest.
 
-    The posterior over the bank is thinned to ``particles`` images of equal weight. Each in turn is taken for the
-    truth: what a candidate window would show of it re-weighs the others, and the entropy of their classes says
-    how unsure the reader would be then. The mean drop of entropy over the particles is the window's gain in nats
-    (summed over digits), discounted by the moves it takes. Once all particles agree every gain is zero, therefore
-    ``coverage`` adds the prior's unseen information.
+    The posterior over the bank is thinned to ``particles`` images of equal weight. Each in turn is taken for
+    the truth: what a candidate window would show of it re-weighs the others, and the entropy of their
+    classes says how unsure the reader would be then. The mean drop of entropy over the particles is the
+    window's gain in nats (summed over digits), discounted by the moves it takes. Once all particles agree
+    every gain is zero, therefore ``coverage`` adds the prior's unseen information.
 
-    discount: float32 (), per move beyond the first. tie_break: float32 (), nats that a whole unseen digit is worth.
+    discount: float32 (), per move beyond the first. tie_break: float32 (), nats that a whole unseen digit is
+    worth.
     """
 
     coverage: PriorCoverage
@@ -162,27 +170,19 @@ class InformationGain:
         """No memory."""
         return ()
 
-    def direction(
-        self, key: jax.Array, observation: Observation, reader: EmpiricalBayesReader, posterior: Posterior, memory: Any
-    ) -> tuple[jax.Array, Any]:
+    def direction(self, key: jax.Array, sight: Sight, memory: Any) -> tuple[jax.Array, Any]:
         """See ``Explorer``."""
-        options = candidates(self.coverage.geometry, observation.xy)
-        gains = self.information(key, options, observation, reader, posterior)
-        gains = gains + self.tie_break * self.coverage.gains(options, observation, reader, posterior)
+        options = candidates(self.coverage.geometry, sight.observation.xy)
+        gains = self.information(key, options, sight)
+        gains = gains + self.tie_break * self.coverage.gains(options, sight)
         return direction_to_best(options, gains * discounts(options, self.discount), gains), memory
 
-    def information(
-        self,
-        key: jax.Array,
-        options: Candidates,
-        observation: Observation,
-        reader: EmpiricalBayesReader,
-        posterior: Posterior,
-    ) -> jax.Array:
+    def information(self, key: jax.Array, options: Candidates, sight: Sight) -> jax.Array:
         """Expected drop of the answer's entropy for each candidate window, nats, float32 (Y, X)."""
-        unseen = jnp.float32(1) - reader.split(observation.view.revealed)
+        reader, posterior, unseen = sight.reader, sight.posterior, sight.unseen
         keys = jax.random.split(key, unseen.shape[0])
-        drawn = jax.vmap(systematic_resample, in_axes=(0, 0, None))(keys, posterior.log_weights, self.particles)
+        resample = jax.vmap(systematic_resample, in_axes=(0, 0, None))
+        drawn = resample(keys, posterior.log_weights, self.particles)
         total = jnp.zeros(options.distance.shape, jnp.float32)
         for digit in range(unseen.shape[0]):
             chosen = drawn[digit]
@@ -198,14 +198,19 @@ class InformationGain:
 
 
 def expected_gain(
-    templates: jax.Array, one_hot: jax.Array, temperature: jax.Array, unseen: jax.Array, rows: jax.Array, columns: jax.Array
+    templates: jax.Array,
+    one_hot: jax.Array,
+    temperature: jax.Array,
+    unseen: jax.Array,
+    rows: jax.Array,
+    columns: jax.Array,
 ) -> jax.Array:
     """Expected drop of class entropy under K equally likely images, for every window: nats, float32 (Y, X).
 
-    templates: uint8 (K, h, w) counts. one_hot: float32 (K, C), their classes. temperature: float32 (). unseen:
-    float32 (h, w), hidden share of each native pixel. rows: float32 (Y, h), columns: float32 (X, w).
+    templates: uint8 (K, h, w) counts. one_hot: float32 (K, C), their classes. temperature: float32 ().
+    unseen: float32 (h, w), hidden share of each native pixel. rows: float32 (Y, h), columns: float32 (X, w).
     """
-    shares = templates.astype(jnp.float32) / jnp.float32(64)
+    shares = stroke_shares(templates)
     stroke, background = log_odds(templates)
     # Log-likelihood of hypothesis j where k is the truth, over the newly seen share of each window's pixels.
     # Rows are contracted first: the K x K product is then taken once per row of windows, not once per window.
@@ -219,11 +224,11 @@ def expected_gain(
 
 
 def systematic_resample(key: jax.Array, log_weights: jax.Array, count: int) -> jax.Array:
-    """``count`` indices in proportion to the weights, evenly spaced along their sum: int32 (count,), ascending.
+    """``count`` indices in proportion to the weights, evenly spaced along their sum: int32 (count,), rising.
 
     log_weights: float32 (N,). An image of weight w is drawn floor(count w) or that plus one times.
     """
-    # Two stages, blocks and then images inside a block: a running sum over all N would cost more than the reading.
+    # Two stages, blocks and then images of a block: a running sum over all N would cost more than reading.
     size = log_weights.shape[0]
     padded = jnp.pad(log_weights, (0, -size % _BLOCK), constant_values=-jnp.inf)
     weights = jnp.exp(padded - jnp.max(log_weights)).reshape(-1, _BLOCK)

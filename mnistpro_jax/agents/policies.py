@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mnistpro_jax.agents.explorers import Explorer
+from mnistpro_jax.agents.explorers import Explorer, Sight
 from mnistpro_jax.agents.reader import EmpiricalBayesReader
 from mnistpro_jax.types import Action, Kind, Observation, pytree, static_field
 
@@ -59,6 +59,6 @@ class ReadingPolicy:
         posterior = self.reader.posterior(observation.view)
         sure = posterior.confidence >= self.confidence
         answering = sure | (observation.steps_left <= 1) | (observation.step >= self.max_moves)
-        direction, carry = self.explorer.direction(key, observation, self.reader, posterior, carry)
+        direction, carry = self.explorer.direction(key, Sight(observation, self.reader, posterior), carry)
         kind = jnp.where(answering, Kind.ANSWER, direction).astype(jnp.int32)
         return Action(kind, posterior.digits), carry

@@ -1,11 +1,11 @@
 """A reader without gradient descent: every training image is a hypothesis about what the canvas hides.
 
 Each image of the bank is a template of stroke probabilities at native resolution. The pixels seen so far give
-every template a masked Bernoulli log-likelihood, tempered because neighbouring pixels are far from independent;
-the softmax over the bank is a posterior over images, its sums over labels one over answers.
+every template a masked Bernoulli log-likelihood, tempered because neighbouring pixels are far from
+independent; the softmax over the bank is a posterior over images, its sums over labels one over answers.
 
-Choices, each measured on 1,600 of the last 5,000 training images against a bank of the other 55,000 (accuracy in
-per cent after 1 / 3 / 4 / 6 windows of a coverage walk, and on the whole canvas):
+Choices, each measured on 1,600 of the last 5,000 training images against a bank of the other 55,000
+(accuracy in per cent after 1 / 3 / 4 / 6 windows of a coverage walk, and on the whole canvas):
 
 =========================================================  ==================================
 correlation with +-1 templates (the plain masked product)  69.7 / 87.6 / 91.0 / 95.4 / 97.0 *
@@ -17,15 +17,16 @@ the same through 128 directions                            64.7 / 87.6 / 91.5 / 
 (* the first 1,000 of them.) The low rank costs nothing and makes the product three times cheaper than the
 plain one of 784 pixels.
 
-Dropped: gradient-orientation features, alone or beside the pixels (+0.2 on the whole canvas, nothing or less on
-partial ones); a bank shifted by one native pixel (98.2 against 97.6 on the whole canvas, but 95.0 against 96.2
-after 6 windows, at five times the cost: a shift explains away what an unseen pixel would decide); half the bank
-(-0.8 at 6 windows); a prior for thin images, whose pixels are likelier starts (nothing).
+Dropped: gradient-orientation features, alone or beside the pixels (+0.2 on the whole canvas, nothing or less
+on partial ones); a bank shifted by one native pixel (98.2 against 97.6 on the whole canvas, but 95.0 against
+96.2 after 6 windows, at five times the cost: a shift explains away what an unseen pixel would decide); half
+the bank (-0.8 at 6 windows); a prior for thin images, whose pixels are likelier starts (nothing).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +46,7 @@ RANK = 256
 TEMPERATURE = 0.17
 TEMPERATURE_EXPONENT = 0.6
 _FACTOR = 8  # templates are counts over 8 x 8 published pixels whatever the canvas size
-_CHUNK = 4096
+_CHUNK = 1024
 _BASIS_IMAGES = 12_000  # images that the directions are found from
 
 
@@ -53,8 +54,8 @@ _BASIS_IMAGES = 12_000  # images that the directions are found from
 class Posterior:
     """What the reader believes of each of n digits.
 
-    log_weights: float32 (n, N), log posterior of every image of the bank. classes: float32 (n, C), posterior of
-    every class, summing to 1. temperature: float32 (n,), what the log-likelihood was multiplied by.
+    log_weights: float32 (n, N), log posterior of every image of the bank. classes: float32 (n, C), posterior
+    of every class, summing to 1. temperature: float32 (n,), what the log-likelihood was multiplied by.
     """
 
     log_weights: jax.Array
@@ -74,7 +75,7 @@ class Posterior:
     @property
     def confidence(self) -> jax.Array:
         """Probability that the whole answer is right, float32 (): digits are independent."""
-        return jnp.prod(self.confidences)
+        return jnp.prod(self.confidences, axis=-1)
 
 
 @pytree
@@ -82,12 +83,12 @@ class EmpiricalBayesReader:
     """Posterior over a bank of images, from the native counts of a fused canvas.
 
     basis: float32 (2 P, R), P native pixels of a digit: maps evidence (stroke share, revealed share) to R
-    directions. codes: float32 (R, N), log-likelihood of the bank along them. one_hot: float32 (N, C), labels: int32
-    (N,). templates: uint8 (N, native height, native width), stroke pixels per native pixel, 0..64. information:
-    float32 (native height, native width), share of the bank's variance in each native pixel, summing to 1.
-    temperature, exponent: float32 (): the log-likelihood is multiplied by temperature * seen ** -exponent, where
-    seen is the share of ``information`` revealed: few pixels are close to independent, many are not.
-    cell: static, canvas pixels per native pixel, squared.
+    directions. codes: float32 (R, N), log-likelihood of the bank along them. one_hot: float32 (N, C),
+    labels: int32 (N,). templates: uint8 (N, native height, native width), stroke pixels per native pixel,
+    0..64. information: float32 (native height, native width), share of the bank's variance in each native
+    pixel, summing to 1. temperature, exponent: float32 (): the log-likelihood is multiplied by temperature *
+    seen ** -exponent, where seen is the share of ``information`` revealed: few pixels are close to
+    independent, many are not. cell: static, canvas pixels per native pixel, squared.
     """
 
     basis: jax.Array
@@ -103,7 +104,7 @@ class EmpiricalBayesReader:
     @property
     def num_classes(self) -> int:
         """Number of classes C."""
-        return self.one_hot.shape[-1]
+        return int(self.one_hot.shape[-1])
 
     def posterior(self, fused: FusedCanvas) -> Posterior:
         """What the revealed pixels say about each digit.
@@ -127,10 +128,10 @@ class EmpiricalBayesReader:
         height, width = self.information.shape
         if counts.ndim != 2 or counts.shape[0] != height or counts.shape[1] % width:
             raise ValueError(
-                f"the canvas has shape {counts.shape}; expected ({height}, {width} n) counts per native pixel: use "
-                "observation 'canvas'"
+                f"the canvas has shape {counts.shape}; expected ({height}, {width} n) counts per native "
+                "pixel: use observation 'canvas'"
             )
-        shares = counts.astype(jnp.float32) / jnp.float32(self.cell)
+        shares: jax.Array = counts.astype(jnp.float32) / jnp.float32(self.cell)
         return shares.reshape(height, -1, width).swapaxes(0, 1)
 
 
@@ -152,8 +153,8 @@ def build_reader(
 ) -> EmpiricalBayesReader:
     """The reader whose hypotheses are the images of ``dataset`` (seconds for 60,000; 120 MB).
 
-    rank: directions kept of the 2 * 784 (all of them = the exact log-likelihood). native_factor: canvas pixels
-    per native pixel of the world that it will read, 1 to 15.
+    rank: directions kept of the 2 * 784 (all of them = the exact log-likelihood). native_factor: canvas
+    pixels per native pixel of the world that it will read, 1 to 15.
     """
     if rank < 1:
         raise ValueError(f"rank is {rank}; expected 1 or more")
@@ -180,31 +181,32 @@ def build_reader(
 
 
 def native_counts(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Stroke pixels of the published canvas in each native pixel: uint8 (N, 28, 28) -> uint8 (N, 28, 28), 0..64."""
+    """Stroke pixels of the published canvas in each native pixel, 0..64: uint8 (N, 28, 28) for the same."""
+    return _in_chunks(_native_counts, images)
+
+
+@jax.jit
+def _native_counts(images: jax.Array) -> jax.Array:
+    words = pipeline.packed_strokes(images, _FACTOR)  # (N, words, 224)
     per_word = bitmap.WORD_BITS // _FACTOR
+    octets = [(words >> jnp.uint32(_FACTOR * k)) & jnp.uint32(0xFF) for k in range(per_word)]
+    bits = jax.lax.population_count(jnp.stack(octets, axis=2))  # (N, words, per word, 224)
+    cells = bits.reshape(len(images), pipeline.NATIVE, pipeline.NATIVE, _FACTOR).sum(-1, dtype=jnp.uint32)
+    return cells.swapaxes(-1, -2).astype(jnp.uint8)
 
-    @jax.jit
-    def count(chunk: jax.Array) -> jax.Array:
-        words = pipeline.packed_strokes(chunk, _FACTOR)  # (N, words, 224)
-        octets = [(words >> jnp.uint32(_FACTOR * k)) & jnp.uint32(0xFF) for k in range(per_word)]
-        bits = jax.lax.population_count(jnp.stack(octets, axis=2))  # (N, words, per word, 224)
-        cells = bits.reshape(len(chunk), pipeline.NATIVE, pipeline.NATIVE, _FACTOR).sum(-1, dtype=jnp.uint32)
-        return cells.swapaxes(-1, -2).astype(jnp.uint8)
 
-    size = min(_CHUNK, len(images))
-    counts = np.empty(images.shape, np.uint8)
-    for start in range(0, len(images), size):
-        first = min(start, len(images) - size)  # the last chunk reaches back: one shape, one compilation
-        counts[first : first + size] = count(jnp.asarray(images[first : first + size]))
-    return counts
+def stroke_shares(templates: jax.Array) -> jax.Array:
+    """Templates' counts as shares of a native pixel, float32, 0..1."""
+    return jnp.divide(templates.astype(jnp.float32), jnp.float32(_FACTOR**2))
 
 
 def log_odds(templates: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Bernoulli terms of templates: counts (..., h, w) -> float32 (..., h, w) twice.
 
-    A revealed share r with stroke share s of a native pixel adds s * first + r * second to the log-likelihood.
+    A revealed share r with stroke share s of a native pixel adds s * first + r * second to the
+    log-likelihood.
     """
-    shares = templates.astype(jnp.float32) / jnp.float32(_FACTOR**2)
+    shares = stroke_shares(templates)
     for axis in (-1, -2):
         padding = [(0, 0)] * shares.ndim
         padding[axis] = (1, 1)
@@ -227,18 +229,35 @@ def _factorise(templates: NDArray[np.uint8], rank: int) -> tuple[NDArray[np.floa
     The mean over the bank adds the same to every image's score, so that the softmax does not see it. The
     directions are the principal ones, exact for rank 2 P, found from an even sample of the bank.
     """
-    count = len(templates)
-    terms = jax.jit(lambda chunk: jnp.concatenate([_flat(part) for part in log_odds(chunk)], axis=-1))
-    sample = np.asarray(terms(templates[:: -(-count // _BASIS_IMAGES)]))
+    sample = _in_chunks(_terms, templates[:: -(-len(templates) // _BASIS_IMAGES)])
     mean = sample.mean(axis=0)
     centred = sample - mean
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    basis = np.ascontiguousarray(vectors[:, ::-1][:, :rank], np.float32)
-    codes = np.empty((basis.shape[1], count), np.float32)
-    for start in range(0, count, _CHUNK):
-        chunk = np.asarray(terms(templates[start : start + _CHUNK])) - mean
+    if len(centred) < centred.shape[1]:
+        vectors = np.linalg.svd(centred, full_matrices=False)[2].T
+    else:  # the same through the smaller matrix
+        vectors = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
+    basis = np.ascontiguousarray(vectors[:, :rank], np.float32)
+    codes = np.empty((basis.shape[1], len(templates)), np.float32)
+    for start in range(0, len(templates), _CHUNK):  # the terms of the whole bank would take 380 MB
+        chunk = _in_chunks(_terms, templates[start : start + _CHUNK]) - mean
         codes[:, start : start + _CHUNK] = basis.T @ chunk.T
     return basis, codes
+
+
+@jax.jit
+def _terms(templates: jax.Array) -> jax.Array:
+    """What evidence is multiplied by: counts (N, h, w) -> float32 (N, 2 P)."""
+    return jnp.concatenate([_flat(part) for part in log_odds(templates)], axis=-1)
+
+
+def _in_chunks(function: Callable[[jax.Array], jax.Array], images: NDArray[np.uint8]) -> NDArray[Any]:
+    """A function of many images, a fixed number at a time: bounded memory, and one compilation."""
+    parts = []
+    for start in range(0, len(images), _CHUNK):
+        chunk = images[start : start + _CHUNK]
+        padded = np.pad(chunk, ((0, _CHUNK - len(chunk)), (0, 0), (0, 0)))
+        parts.append(np.asarray(function(jnp.asarray(padded)))[: len(chunk)])
+    return np.concatenate(parts)
 
 
 def _flat(pixels: jax.Array) -> jax.Array:

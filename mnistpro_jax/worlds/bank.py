@@ -19,6 +19,9 @@ from mnistpro_jax.types import pytree, static_field
 from mnistpro_jax.worlds.seams import SeamEdges, SeamTable
 
 
+BLOCK = 16  # rows per entry of Bank.block_ends
+
+
 @pytree
 class Episodes:
     """A fixed list of episodes. scenes: int32 (E, m), tile numbers. starts: int32 (E, 2) or None."""
@@ -32,7 +35,8 @@ class Bank:
     """Tiles, their answers, and how scenes are made of them.
 
     tiles: uint32 (T, words, H), stroke bitmaps (``bitmap``). row_ends: int32 (T, H), stroke pixels in the rows
-    up to and including each. stroke_totals: int32 (T, a), stroke pixels per answer part (the tile cut into a
+    up to and including each; block_ends: int32 (T, blocks), the same at the end of every ``BLOCK`` rows.
+    stroke_totals: int32 (T, a), stroke pixels per answer part (the tile cut into a
     parts of equal width). answers: int32 (T, a). indices: int32 (T, a), where the parts came from in their data
     set. seams: how touching tiles change each other, None where they do not. episodes: None to draw scenes.
     tile_width: pixels. tiles_per_scene: m. num_classes: answers are in [0, num_classes). native_factor: canvas
@@ -41,6 +45,7 @@ class Bank:
 
     tiles: jax.Array
     row_ends: jax.Array
+    block_ends: jax.Array
     stroke_totals: jax.Array
     answers: jax.Array
     indices: jax.Array
@@ -136,7 +141,7 @@ class Bank:
             k = jnp.minimum(first + step, joints)
             strip = self.seams.rows(scene[k - 1], scene[k], xy[1], window)
             column = k * self.tile_width - half - xy[0]
-            covered = jnp.stack(bitmap.span(column, column + factor, words.shape[0]))[:, None]
+            covered = bitmap.span(column, column + factor, words.shape[0])[:, None]
             words = (words & ~covered) | (_place(strip, column, words.shape[0]) & covered)
         return bitmap.trim(words, window)
 
@@ -158,30 +163,23 @@ class Bank:
         gathered = jax.vmap(column_rows)(tile, columns)
         return bitmap.trim(bitmap.funnel(gathered[:-1], gathered[1:], shift), height)
 
-    def row_end(self, scene: jax.Array, y: jax.Array) -> jax.Array:
-        """Stroke pixels of the exact canvas in rows 0 to y, int32 ()."""
-        count = jnp.sum(self.row_ends[scene, y], dtype=jnp.int32)
-        if self.seams is not None:
-            for k in range(self.tiles_per_scene - 1):
-                count = count + self.seams.row_end(scene[k], scene[k + 1], y)
-        return count
-
     def stroke_pixel(self, scene: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
         """A uniformly random stroke pixel: (int32 (2,) its (x, y), bool () whether the scene has any).
 
         bits: uint32 (), random. The pixel is number ``bits * total / 2^32`` in row-major order.
         """
-        total = self.row_end(scene, jnp.asarray(self.height - 1, jnp.int32))
+        # Two contiguous look-ups find the row: the block of rows by the block ends, then the row in it.
+        blocks = self._counts(scene, jnp.zeros((), jnp.int32), self.block_ends.shape[1], blocks=True)
+        total = blocks[-1]
         rank = scale(bits, total)
-        # Binary search for the row: a few dependent look-ups instead of a pass over all rows.
-        y = jnp.zeros((), jnp.int32)
-        before = jnp.zeros((), jnp.int32)
-        for step in reversed(range((self.height - 1).bit_length())):
-            middle = y + (1 << step) - 1
-            count = self.row_end(scene, jnp.minimum(middle, self.height - 1))
-            later = (middle < self.height) & (count <= rank)
-            y = jnp.where(later, middle + 1, y)
-            before = jnp.where(later, count, before)
+        block = jnp.sum(blocks <= rank, dtype=jnp.int32)
+        block = jnp.minimum(block, blocks.shape[0] - 1)
+        # The last block may be short: then its window of rows reaches back into the block before.
+        first = jnp.minimum(BLOCK * block, max(0, self.height - BLOCK))
+        rows = self._counts(scene, first, min(BLOCK, self.height), blocks=False)
+        y = jnp.minimum(first + jnp.sum(rows <= rank, dtype=jnp.int32), self.height - 1)
+        before_block = jnp.max(jnp.where(blocks <= rank, blocks, 0))
+        before = jnp.maximum(before_block, jnp.max(jnp.where(rows <= rank, rows, 0)))
         rank = rank - before
         words = self._row(scene, y)
         number = jnp.zeros((), jnp.int32)
@@ -194,6 +192,23 @@ class Bank:
             chosen = jnp.where(later, words[word], chosen)
         x = bitmap.WORD_BITS * number + bitmap.select_bit(chosen, rank)
         return jnp.stack([x, y]), total > 0
+
+    def _counts(self, scene: jax.Array, first: jax.Array, count: int, *, blocks: bool) -> jax.Array:
+        """Running stroke counts of the exact canvas at rows (or block ends) first, first + 1, ...: (count,)."""
+        table = self.block_ends if blocks else self.row_ends
+
+        def of_tile(tile: jax.Array) -> jax.Array:
+            return jax.lax.dynamic_slice(table, (tile, first), (1, count))[0]
+
+        counts = jnp.sum(jax.vmap(of_tile)(scene), axis=0, dtype=jnp.int32)
+        if self.seams is not None:
+            for k in range(self.tiles_per_scene - 1):
+                gained = self.seams.counts(scene[k], scene[k + 1])
+                if blocks:
+                    counts = counts + block_ends(gained)
+                else:
+                    counts = counts + jax.lax.dynamic_slice_in_dim(gained, first, count)
+        return counts
 
     def _row(self, scene: jax.Array, y: jax.Array) -> jax.Array:
         """Row ``y`` of the exact canvas, uint32 (m words,)."""
@@ -208,6 +223,13 @@ class Bank:
             right = (row[k + 1, 0] & ~jnp.uint32((1 << half) - 1)) | (strip >> jnp.uint32(half))
             row = row.at[k, -1].set(left).at[k + 1, 0].set(right)
         return row.reshape(-1)
+
+
+def block_ends(row_ends: jax.Array) -> jax.Array:
+    """Entries of (..., H) running counts at the end of every ``BLOCK`` rows, the last row included."""
+    height = row_ends.shape[-1]
+    ends = jnp.asarray([min(end, height) - 1 for end in range(BLOCK, height + BLOCK, BLOCK)], jnp.int32)
+    return row_ends[..., ends]
 
 
 def scale(bits: jax.Array, limit: jax.Array) -> jax.Array:

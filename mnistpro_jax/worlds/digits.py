@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mnistpro_jax import bitmap
 from mnistpro_jax.worlds import pipeline
-from mnistpro_jax.worlds.bank import Bank, Episodes
+from mnistpro_jax.worlds.bank import Bank, Episodes, block_ends
 from mnistpro_jax.worlds.seams import seams
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def _tile_bank(
     return Bank(
         tiles=tiles,
         row_ends=row_ends,
+        block_ends=block_ends(row_ends),
         stroke_totals=row_ends[:, -1:],
         answers=jnp.asarray(dataset.labels[used][:, None], jnp.int32),
         indices=jnp.asarray(used[:, None], jnp.int32),
@@ -127,12 +128,13 @@ def _scene_bank(
     side_by_side = dataset.images[indices].swapaxes(1, 2).reshape(count, pipeline.NATIVE, -1)
     tiles, row_ends = _pillow_tiles(side_by_side, size)
     totals = [
-        bitmap.popcount(tiles & jnp.stack(_part_span(part, size, tiles.shape[1]))[:, None], axis=(1, 2))
+        bitmap.popcount(tiles & _part_span(part, size, tiles.shape[1])[:, None], axis=(1, 2))
         for part in range(level)
     ]
     return Bank(
         tiles=tiles,
         row_ends=row_ends,
+        block_ends=block_ends(row_ends),
         stroke_totals=jnp.stack(totals, axis=-1),
         answers=jnp.asarray(dataset.labels[indices], jnp.int32),
         indices=jnp.asarray(indices, jnp.int32),
@@ -145,7 +147,7 @@ def _scene_bank(
     )
 
 
-def _part_span(part: int, size: int, words: int) -> list[jax.Array]:
+def _part_span(part: int, size: int, words: int) -> jax.Array:
     return bitmap.span(jnp.asarray(part * size, jnp.int32), jnp.asarray((part + 1) * size, jnp.int32), words)
 
 

@@ -69,9 +69,9 @@ class SeamTable:
         cut = jax.lax.dynamic_slice(self.strips, (first, second, y), (1, 1, height))
         return cut[0, 0].astype(jnp.uint32)
 
-    def row_end(self, left: jax.Array, right: jax.Array, y: jax.Array) -> jax.Array:
-        """Strokes that the seam adds in rows 0 to y, int32 ()."""
-        return self.row_ends[(*self._at(left, right), y)]
+    def counts(self, left: jax.Array, right: jax.Array) -> jax.Array:
+        """Strokes that the seam adds in rows 0 to y, for every y: int32 (H,)."""
+        return self.row_ends[self._at(left, right)]
 
     def stroke_gain(self, left: jax.Array, right: jax.Array) -> jax.Array:
         """Strokes that the left and the right digit gain, int32 (2,)."""
@@ -97,9 +97,9 @@ class SeamEdges:
         joint = strip(self.right_edge[left], self.left_edge[right], self.factor)
         return jax.lax.dynamic_slice_in_dim(joint, y, height)
 
-    def row_end(self, left: jax.Array, right: jax.Array, y: jax.Array) -> jax.Array:
-        """As ``SeamTable.row_end``."""
-        return self._at(left, right)[1][y]
+    def counts(self, left: jax.Array, right: jax.Array) -> jax.Array:
+        """As ``SeamTable.counts``."""
+        return self._at(left, right)[1]
 
     def stroke_gain(self, left: jax.Array, right: jax.Array) -> jax.Array:
         """As ``SeamTable.stroke_gain``."""

@@ -1,0 +1,106 @@
+"""Ways to make XLA's CPU compiler keep work where it belongs. Results are the same with and without them.
+
+XLA on the CPU fuses the computation of a few scalars per episode into the loops over the pixels that use them,
+and then computes them again for every pixel; and it knows no conditional under ``vmap``, so that what only the
+ended episodes of a batch need is computed for all. Both cost more than the simulation itself. Other platforms
+get the plain form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+
+T = TypeVar("T")
+
+
+def materialised(compute: Callable[[], T], one: jax.Array) -> T:
+    """``compute()``, with its results in memory before anything uses them.
+
+    one: int32 (), a 1 that the compiler cannot know to be 1 (any positive value gives the same result).
+    """
+
+    def in_loop() -> T:
+        # A loop is the one thing that XLA neither fuses into its users nor takes apart, if it cannot count.
+        shapes = jax.eval_shape(compute)
+        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return jax.lax.fori_loop(0, one, lambda _, __: compute(), empty)
+
+    return jax.lax.platform_dependent(cpu=in_loop, default=compute)
+
+
+def where_needed(
+    needed: jax.Array, compute: Callable[..., T], arguments: Any, otherwise: T, shared: Any
+) -> T:
+    """``compute(arguments, shared)`` where ``needed`` (bool ()), else ``otherwise`` (same tree).
+
+    Under ``vmap`` on a CPU, the episodes that need it are gathered into small batches and only those are
+    computed, so that the cost is that of the episodes that need it. ``shared`` is not batched.
+    """
+
+    def select(needed: jax.Array, arguments: Any, otherwise: T, shared: Any) -> T:
+        return jax.tree.map(
+            lambda new, old: jnp.where(needed, new, old), compute(arguments, shared), otherwise
+        )
+
+    @custom_vmap
+    def choose(needed: jax.Array, arguments: Any, otherwise: T, shared: Any) -> T:
+        return jax.lax.cond(needed, lambda: compute(arguments, shared), lambda: otherwise)
+
+    @choose.def_vmap
+    def choose_batch(
+        size: int, batched: Any, needed: jax.Array, arguments: Any, otherwise: T, shared: Any
+    ) -> tuple[T, Any]:
+        needed_batched, arguments_batched, otherwise_batched, shared_batched = batched
+        axes = [jax.tree.map(lambda b: 0 if b else None, part) for part in batched]
+
+        def every() -> T:
+            return jax.vmap(select, in_axes=tuple(axes), axis_size=size)(needed, arguments, otherwise, shared)
+
+        if not needed_batched or any(jax.tree.leaves(shared_batched)):
+            # One decision for all, or nothing shared (params swept by vmap): the plain form.
+            return every(), jax.tree.map(lambda _: True, otherwise)
+
+        def compact() -> T:
+            def spread(value: jax.Array, is_batched: bool) -> jax.Array:
+                return value if is_batched else jnp.broadcast_to(value, (size, *value.shape))
+
+            full_arguments = jax.tree.map(spread, arguments, arguments_batched)
+            result = jax.tree.map(spread, otherwise, otherwise_batched)
+            chunk = max(1, min(size, 8 if size <= 64 else size // 32))
+            order = _positions(needed)
+            count = jnp.sum(needed, dtype=jnp.int32)
+
+            def body(carry: tuple[jax.Array, T]) -> tuple[jax.Array, T]:
+                start, result = carry
+                # The last batch reaches back over lanes that were done before: the same values again.
+                first = jnp.maximum(jnp.minimum(start, count - chunk), 0)
+                lanes = jax.lax.dynamic_slice_in_dim(order, first, chunk)
+                part = jax.tree.map(lambda leaf: leaf[jnp.minimum(lanes, size - 1)], full_arguments)
+                computed = jax.vmap(compute, in_axes=(0, None))(part, shared)
+                result = jax.tree.map(
+                    lambda old, new: old.at[lanes].set(new, mode="drop", unique_indices=True), result, computed
+                )
+                return start + chunk, result
+
+            zero = jnp.zeros((), jnp.int32)
+            return jax.lax.while_loop(lambda carry: carry[0] < count, body, (zero, result))[1]
+
+        value = jax.lax.platform_dependent(cpu=compact, default=every)
+        return value, jax.tree.map(lambda _: True, otherwise)
+
+    chosen: T = choose(needed, arguments, otherwise, shared)
+    return chosen
+
+
+def _positions(flags: jax.Array) -> jax.Array:
+    """Indices of the set flags in ascending order, then unused entries that are out of range: int32 (N,)."""
+    size = flags.shape[0]
+    place = jnp.cumsum(flags, dtype=jnp.int32) - 1
+    lanes = jnp.arange(size, dtype=jnp.int32)
+    # Distinct out-of-range entries keep the promise of unique indices.
+    return (size + lanes).at[jnp.where(flags, place, size)].set(lanes, mode="drop", unique_indices=True)

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mnistpro_jax.agents import Geometry
+from mnistpro_jax.agents.reader import EmpiricalBayesReader, build_reader, full_read, log_odds, native_counts
+from mnistpro_jax.data import Dataset
+from mnistpro_jax.types import FusedCanvas
+from mnistpro_jax.worlds import pipeline
+from tests.agents.helpers import fused, native
+
+GEOMETRY = Geometry()
+EXACT = 2 * 784
+read = jax.jit(EmpiricalBayesReader.posterior)
+WALK = [(80, 80), (112, 80), (112, 48), (80, 48), (80, 16)]
+
+
+def strokes(images: np.ndarray) -> np.ndarray:
+    return np.asarray(pipeline.strokes(jnp.asarray(images)))
+
+
+@pytest.fixture(scope="module")
+def views(held_out: Dataset) -> FusedCanvas:
+    """A batch: one canvas after 1 to 5 windows each."""
+    made = [
+        fused(GEOMETRY, picture, WALK[: 1 + k % 5]) for k, picture in enumerate(strokes(held_out.images[:20]))
+    ]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
+
+
+def test_native_counts_are_those_of_the_published_canvas(held_out: Dataset) -> None:
+    expected = [native(GEOMETRY, picture) for picture in strokes(held_out.images[:5])]
+    np.testing.assert_array_equal(native_counts(held_out.images[:5]), expected)
+
+
+def test_posterior_is_normalised(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
+    posterior = jax.vmap(reader.posterior)(views)
+    np.testing.assert_allclose(np.exp(posterior.log_weights).sum(-1), 1, rtol=1e-4)
+    np.testing.assert_allclose(posterior.classes.sum(-1), 1, rtol=1e-5)
+    by_class = np.stack(
+        [np.exp(posterior.log_weights)[..., np.asarray(reader.labels) == c].sum(-1) for c in range(10)],
+        axis=-1,
+    )
+    np.testing.assert_allclose(posterior.classes, by_class, atol=1e-5)
+    assert posterior.log_weights.shape == (20, 1, 400) and posterior.classes.shape == (20, 1, 10)
+
+
+def test_vmap_and_jit_agree_with_single_episodes(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
+    batched = jax.jit(lambda r, v: jax.vmap(r.posterior)(v))(reader, views)
+    for k in range(3):
+        single = read(reader, jax.tree.map(lambda leaf, k=k: leaf[k], views))
+        np.testing.assert_allclose(single.classes, batched.classes[k], atol=1e-4)
+
+
+def test_a_batch_is_one_product_with_the_bank(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
+    text = str(jax.make_jaxpr(jax.vmap(lambda v: reader.posterior(v).classes))(views))
+    with_bank = [
+        line for line in text.splitlines() if "dot_general" in line and ",400]" in line.split("=")[0]
+    ]
+    assert len(with_bank) == 1
+
+
+def test_the_order_of_the_bank_does_not_matter(train: Dataset, views: FusedCanvas) -> None:
+    order = np.random.default_rng(0).permutation(200)
+    plain = Dataset(train.images[:200], train.labels[:200], 10, "mnist", "train")
+    mixed = Dataset(train.images[order], train.labels[order], 10, "mnist", "train")
+    one, other = (build_reader(d, rank=EXACT) for d in (plain, mixed))
+    a, b = jax.vmap(one.posterior)(views), jax.vmap(other.posterior)(views)
+    np.testing.assert_allclose(a.classes, b.classes, atol=2e-3)
+    np.testing.assert_allclose(a.log_weights[..., order], b.log_weights, atol=2e-2)
+
+
+def test_full_rank_is_the_tempered_masked_likelihood(train: Dataset, views: FusedCanvas) -> None:
+    few = Dataset(train.images[:100], train.labels[:100], 10, "mnist", "train")
+    reader = build_reader(few, rank=EXACT)
+    stroke, background = (np.asarray(term, np.float64) for term in log_odds(reader.templates))
+    for k in range(5):
+        seen, shown = np.asarray(views.stroke[k]) / 64, np.asarray(views.revealed[k]) / 64
+        likelihood = (seen * stroke + shown * background).sum((1, 2))
+        informative = (shown * np.asarray(reader.information)).sum()
+        scores = 0.17 * informative**-0.6 * likelihood
+        expected = scores - np.log(np.exp(scores - scores.max()).sum()) - scores.max()
+        got = read(reader, jax.tree.map(lambda leaf, k=k: leaf[k], views)).log_weights[0]
+        np.testing.assert_allclose(got, expected, atol=2e-2)
+
+
+def test_low_rank_keeps_the_answer(train: Dataset, reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
+    exact = jax.vmap(build_reader(train, rank=EXACT).posterior)(views)
+    low = jax.vmap(reader.posterior)(views)
+    assert float(jnp.mean(jnp.abs(exact.classes - low.classes))) < 0.01
+
+
+def test_seeing_more_of_a_training_image_raises_its_weight(
+    train: Dataset, reader: EmpiricalBayesReader
+) -> None:
+    rose = 0
+    for k, picture in enumerate(strokes(train.images[:10])):
+        few, more = (read(reader, fused(GEOMETRY, picture, WALK[:n])).log_weights[0, k] for n in (1, 5))
+        everything = full_read(reader, jnp.asarray(native(GEOMETRY, picture)))
+        rose += int(few < more)
+        assert int(jnp.argmax(everything.log_weights[0])) == k
+        assert float(everything.log_weights[0, k]) > float(few)
+    assert rose >= 9
+
+
+def test_digits_are_read_apart(reader: EmpiricalBayesReader, held_out: Dataset) -> None:
+    left, right = (native(GEOMETRY, picture) for picture in strokes(held_out.images[:2]))
+    pair = full_read(reader, jnp.asarray(np.concatenate([left, right], axis=1)))
+    for k, half in enumerate((left, right)):
+        alone = full_read(reader, jnp.asarray(half))
+        np.testing.assert_allclose(pair.classes[k], alone.classes[0], atol=1e-4)
+    assert float(pair.confidence) == pytest.approx(float(jnp.prod(jnp.max(pair.classes, -1))), rel=1e-6)
+
+
+def test_nothing_seen_gives_the_prior(train: Dataset, reader: EmpiricalBayesReader) -> None:
+    nothing = jnp.zeros((28, 28), jnp.uint8)
+    classes = reader.posterior(FusedCanvas(nothing, nothing)).classes[0]
+    np.testing.assert_allclose(classes, np.bincount(train.labels, minlength=10) / 400, atol=1e-5)
+
+
+def test_it_reads(reader: EmpiricalBayesReader, held_out: Dataset) -> None:
+    counts = jnp.asarray(native_counts(held_out.images))
+    answers = jax.vmap(lambda c: full_read(reader, c).digits[0])(counts)
+    assert float(np.mean(np.asarray(answers) == held_out.labels)) > 0.8  # 400 images alone
+
+
+def test_dtypes_are_pinned(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
+    posterior = reader.posterior(jax.tree.map(lambda leaf: leaf[0], views))
+    for leaf in (*jax.tree.leaves(posterior), posterior.confidence):
+        assert leaf.dtype == jnp.float32 and not leaf.weak_type
+    assert posterior.digits.dtype == jnp.int32
+
+
+def test_errors(train: Dataset, reader: EmpiricalBayesReader) -> None:
+    wrong = jnp.zeros((28, 30), jnp.uint8)
+    with pytest.raises(ValueError, match="expected \\(28, 28 n\\)"):
+        reader.posterior(FusedCanvas(wrong, wrong))
+    with pytest.raises(ValueError, match="rank"):
+        build_reader(train, rank=0)
+    with pytest.raises(ValueError, match="native_factor"):
+        build_reader(train, native_factor=16)
