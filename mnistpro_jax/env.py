@@ -330,7 +330,8 @@ class Environment:
         look, look_interior, revisits, visited = materialised(looks, one)
         words = params.bank.crop(after.scene, after.xy, self.window)
         # An answer leaves the window where it was, so that there is nothing new to see.
-        seen = self._count(words, whole.fresh(look), interior.fresh(look_interior), after.xy)
+        strips, strips_interior = whole.strips(look), interior.strips(look_interior)
+        seen = self._count(words, strips, strips_interior, after.xy)
         after = dataclasses.replace(
             after,
             revisits=revisits,
@@ -389,34 +390,42 @@ class Environment:
         return whole, reveal.revealed_mask(*geometry, low, high)
 
     def _count(
-        self, words: jax.Array, fresh: jax.Array, fresh_readable: jax.Array, xy: jax.Array
+        self,
+        words: jax.Array,
+        strips: list[tuple[slice, jax.Array]],
+        strips_interior: list[tuple[slice, jax.Array]],
+        xy: jax.Array,
     ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         """What a window adds: stroke pixels per digit, int32 (n,), and pixels, int32 (), in both definitions.
 
-        words: the window's bitmap. fresh, fresh_readable: bitmaps of its pixels that count.
+        words: the window's bitmap. strips, strips_interior: its pixels that count (``RevealedMask.strips``).
         """
-        strokes, strokes_readable = words & fresh, words & fresh_readable
-        total, area = bitmap.popcount_pair(strokes, fresh)
-        total_readable, area_readable = bitmap.popcount_pair(strokes_readable, fresh_readable)
-        if self.num_digits == 1:
-            return total[None], total_readable[None], area, area_readable
         # Digit k owns the columns from k W / n on. A window meets few digits: the one of its left side, and as
         # many more as it is wide.
         part = self.width // self.num_digits
         met = min(self.num_digits - 1, -(-self.window // part))
         left = div_rem(xy[0], part)[0]
+        before = [bitmap.below((left + k + 1) * part - xy[0], words.shape[0])[:, None] for k in range(met)]
         digit = jnp.arange(self.num_digits, dtype=jnp.int32)
-        totals = jnp.stack([total, total_readable])
-        passed = jnp.zeros((2,), jnp.int32)
-        counts = jnp.zeros((2, self.num_digits), jnp.int32)
-        for step in range(met):
-            before = bitmap.below((left + step + 1) * part - xy[0], words.shape[0])[:, None]
-            up_to = jnp.stack(bitmap.popcount_pair(strokes & before, strokes_readable & before))
-            counts = counts + jnp.where(digit == left + step, (up_to - passed)[:, None], 0)
-            passed = up_to
-        rest = (totals - passed)[:, None]
-        counts = counts + jnp.where(digit == jnp.minimum(left + met, self.num_digits - 1), rest, 0)
-        return counts[0], counts[1], area, area_readable
+        counts, areas = [], []
+        for part_strips in (strips, strips_interior):
+            area = total = jnp.zeros((), jnp.int32)
+            up_to = [jnp.zeros((), jnp.int32)] * met
+            for rows, fresh in part_strips:
+                strokes = words[:, rows] & fresh
+                strip_total, strip_area = bitmap.popcount_pair(strokes, fresh)
+                total, area = total + strip_total, area + strip_area
+                up_to = [sum_ + bitmap.popcount(strokes & b) for sum_, b in zip(up_to, before, strict=True)]
+            passed = jnp.zeros((), jnp.int32)
+            by_digit = jnp.zeros((self.num_digits,), jnp.int32)
+            for k, count in enumerate([*up_to, total]):
+                # Digits past the last one hold nothing.
+                owner = jnp.minimum(left + k, self.num_digits - 1)
+                by_digit = by_digit + jnp.where(digit == owner, count - passed, 0)
+                passed = count
+            counts.append(by_digit)
+            areas.append(area)
+        return counts[0], counts[1], areas[0], areas[1]
 
     # ---- Starts -------------------------------------------------------------------------------------------
 
@@ -450,7 +459,8 @@ class Environment:
         zero = jnp.zeros((), jnp.int32)
         none = jnp.full((self.num_digits,), -1, jnp.int32)
         place, place_interior = (mask.place(xy, xy) for mask in (whole, interior))
-        seen = self._count(words, whole.interior, interior.interior, xy)
+        everything = slice(0, self.window)
+        seen = self._count(words, [(everything, whole.interior)], [(everything, interior.interior)], xy)
         return State(
             scene=scene,
             start_xy=xy,

@@ -40,11 +40,11 @@ class Place:
 
 @pytree
 class Look:
-    """What showing one window does, in few words; ``RevealedMask.fresh`` expands it to pixels.
+    """What showing one window does, in few words; ``RevealedMask.strips`` expands it to pixels.
 
     rows: uint32, bits of fresh columns: one row of words per row of cells, (cells, words), or per pixel row,
-    (words, window). borders: int32 () each, window rows at which the rows of cells begin, and the end of the
-    last. mask: the mask with the window added.
+    (words, window). borders: int32 () each, where the cells of one strip begin, in rows of the strip. mask: the
+    mask with the window added.
     """
 
     rows: jax.Array
@@ -83,8 +83,12 @@ class RevealedMask(Protocol):
         """Show the window at ``xy``: what is new in it, and the mask with the window added."""
         ...
 
-    def fresh(self, look: Look) -> jax.Array:
-        """The window's bitmap of counting pixels not revealed before, uint32 (words, window)."""
+    def strips(self, look: Look) -> list[tuple[slice, jax.Array]]:
+        """The counting pixels of the window that were not revealed before, strip by strip of its rows.
+
+        Pairs of the window rows of a strip and its bitmap, uint32 (words, rows of the strip). Rows outside all
+        strips hold none.
+        """
         ...
 
     def pixels(self, mask: jax.Array, start_xy: jax.Array) -> jax.Array:
@@ -151,7 +155,9 @@ class LatticeMask(_WindowMask):
 
     def look(self, mask: jax.Array, place: Place, xy: jax.Array) -> Look:
         x_borders = self._borders(self.x_axis, place.columns[0], place.x_lines, xy[0])
-        y_borders = self._borders(self.y_axis, place.rows[0], place.y_lines, xy[1])
+        # The first strip begins with the interior, at its first cell.
+        borders = self.y_axis.borders(place.rows[0], self.y_axis.lines_per_stride, list(place.y_lines))
+        y_borders = [border - (xy[1] + self.y_axis.low) for border in borders]
         words = bitmap.num_words(self.x_axis.window)
         # One lane per cell row, one step per cell column.
         cell_rows = jax.lax.dynamic_slice_in_dim(mask, place.rows[0], self.y_axis.window_cells, axis=0)
@@ -172,23 +178,20 @@ class LatticeMask(_WindowMask):
         borders = axis.borders(first, axis.window_cells + 1, list(lines))
         return [jnp.minimum(border - corner, axis.window - axis.high) for border in borders]
 
-    def fresh(self, look: Look) -> jax.Array:
-        axis, words = self.y_axis, look.rows.shape[-1]
-        pitch = axis.lines_per_stride
-        if axis.low == 0 and axis.high == 0 and axis.window % axis.stride == 0:
-            # Lines repeat with the stride and the first is the window's own edge: all strips of ``stride`` rows
-            # have the same borders, and a pixel is compared with those of one strip.
-            row = jnp.arange(axis.stride, dtype=jnp.int32)
-            rows = jnp.moveaxis(look.rows.reshape(-1, pitch, words), 2, 0)
-            fresh = jnp.broadcast_to(rows[:, :, :1], (*rows.shape[:2], axis.stride))
+    def strips(self, look: Look) -> list[tuple[slice, jax.Array]]:
+        # Lines repeat with the stride: cut the interior into strips of ``stride`` rows, and all have the same
+        # borders, so that a pixel is compared with the few of one strip.
+        axis, pitch = self.y_axis, self.y_axis.lines_per_stride
+        strips = []
+        for number, first in enumerate(range(axis.low, axis.window - axis.high, axis.stride)):
+            last = min(first + axis.stride, axis.window - axis.high)
+            row = jnp.arange(last - first, dtype=jnp.int32)
+            cells = look.rows[number * pitch : (number + 1) * pitch]
+            fresh = jnp.broadcast_to(cells[0][:, None], (cells.shape[1], last - first))
             for k in range(1, pitch):
-                fresh = jnp.where(row >= look.borders[k], rows[:, :, k : k + 1], fresh)
-            return fresh.reshape(words, axis.window)
-        row = jnp.arange(axis.window, dtype=jnp.int32)
-        fresh = jnp.zeros((words, axis.window), jnp.uint32)
-        for k in range(axis.window_cells):
-            fresh = jnp.where(row >= look.borders[k], look.rows[k][:, None], fresh)
-        return jnp.where(row < look.borders[axis.window_cells], fresh, jnp.uint32(0))
+                fresh = jnp.where(row >= look.borders[k], cells[k][:, None], fresh)
+            strips.append((slice(first, last), fresh))
+        return strips
 
     def first_look(self, place: Place, xy: jax.Array) -> jax.Array:
         number = jnp.arange(self.shape[0], dtype=jnp.int32)[:, None]
@@ -257,8 +260,8 @@ class PixelMask(_WindowMask):
         fresh = self.interior & ~bitmap.crop(mask, xy, window, window)
         return Look(fresh, (), mask | self.first_look(place, xy))
 
-    def fresh(self, look: Look) -> jax.Array:
-        return look.rows
+    def strips(self, look: Look) -> list[tuple[slice, jax.Array]]:
+        return [(slice(0, self.y_axis.window), look.rows)]
 
     def first_look(self, place: Place, xy: jax.Array) -> jax.Array:
         return self._rectangle(xy, self.shape, self.x_axis.low, self.x_axis.window - self.x_axis.high)

@@ -34,7 +34,8 @@ class Episodes:
 class Bank:
     """Tiles, their answers, and how scenes are made of them.
 
-    tiles: uint32 (T, words, H), stroke bitmaps (``bitmap``). row_ends: int32 (T, H), stroke pixels in the rows
+    tiles: uint32 (T, words + 1, H), stroke bitmaps (``bitmap``) and one empty word, so that the words around any
+    window can be read at once. row_ends: int32 (T, H), stroke pixels in the rows
     up to and including each; block_ends: int32 (T, blocks), the same at the end of every ``BLOCK`` rows.
     stroke_totals: int32 (T, a), stroke pixels per answer part (the tile cut into a
     parts of equal width). answers: int32 (T, a). indices: int32 (T, a), where the parts came from in their data
@@ -77,6 +78,11 @@ class Bank:
         return int(self.tiles.shape[0])
 
     @property
+    def _words(self) -> int:
+        """Words of a tile's row."""
+        return int(self.tiles.shape[1]) - 1
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return sum(leaf.nbytes for leaf in jax.tree.leaves(self))
@@ -112,10 +118,10 @@ class Bank:
 
     def canvas(self, scene: jax.Array) -> jax.Array:
         """The whole stroke bitmap, uint32 (m words, H)."""
-        words = self.tiles[scene].reshape(-1, self.height)
+        words = self.tiles[scene, : self._words].reshape(-1, self.height)
         if self.seams is None:
             return words
-        half, per_tile = self.seams.factor // 2, self.tiles.shape[1]
+        half, per_tile = self.seams.factor // 2, self._words
         for k in range(self.tiles_per_scene - 1):
             strip = self.seams.rows(scene[k], scene[k + 1], jnp.zeros((), jnp.int32), self.height)
             border = per_tile * (k + 1)
@@ -146,21 +152,20 @@ class Bank:
         return bitmap.trim(words, window)
 
     def _crop_tiles(self, scene: jax.Array, xy: jax.Array, height: int) -> jax.Array:
-        per_tile = self.tiles.shape[1]
         count = bitmap.num_words(height) + 1
         first, shift = bitmap.word_and_bit(xy[0])
+        if self.tiles_per_scene == 1:
+            gathered = jax.lax.dynamic_slice(self.tiles, (scene[0], first, xy[1]), (1, count, height))[0]
+            return bitmap.trim(bitmap.funnel(gathered[:-1], gathered[1:], shift), height)
         # The last word is needed only where the shift is not zero, and then it exists.
-        columns = jnp.minimum(first + jnp.arange(count, dtype=jnp.int32), per_tile * self.tiles_per_scene - 1)
-        if self.tiles_per_scene > 1:
-            position, columns = div_rem(columns, per_tile)
-            tile = scene[position]
-        else:
-            tile = jnp.broadcast_to(scene[0], (count,))
+        last = self._words * self.tiles_per_scene - 1
+        columns = jnp.minimum(first + jnp.arange(count, dtype=jnp.int32), last)
+        position, columns = div_rem(columns, self._words)
 
         def column_rows(tile: jax.Array, column: jax.Array) -> jax.Array:
             return jax.lax.dynamic_slice(self.tiles, (tile, column, xy[1]), (1, 1, height))[0, 0]
 
-        gathered = jax.vmap(column_rows)(tile, columns)
+        gathered = jax.vmap(column_rows)(scene[position], columns)
         return bitmap.trim(bitmap.funnel(gathered[:-1], gathered[1:], shift), height)
 
     def stroke_pixel(self, scene: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -212,7 +217,7 @@ class Bank:
 
     def _row(self, scene: jax.Array, y: jax.Array) -> jax.Array:
         """Row ``y`` of the exact canvas, uint32 (m words,)."""
-        row = self.tiles[scene, :, y]
+        row = self.tiles[scene, : self._words, y]
         if self.seams is None:
             return row.reshape(-1)
         half = self.seams.factor // 2

@@ -160,17 +160,18 @@ def _row_ends(tiles: jax.Array) -> jax.Array:
 
 
 def _tiles(images: NDArray[np.uint8], factor: int) -> tuple[jax.Array, jax.Array]:
-    """Packed canvases and running stroke counts of many digits, a chunk at a time."""
+    """``Bank.tiles`` and ``Bank.row_ends`` of uint8 (N, 28, 28) digits, a chunk at a time."""
     count = len(images)
     size = pipeline.NATIVE * factor
-    tiles = np.empty((count, bitmap.num_words(size), size), np.uint32)
+    tiles = np.empty((count, bitmap.num_words(size) + 1, size), np.uint32)
     row_ends = np.empty((count, size), np.int32)
 
     def fill(start: int) -> None:
         # The last chunk reaches back, so that every chunk has the same shape and compiles once.
         first = max(0, min(start, count - _CHUNK))
         packed = _packed(jnp.asarray(images[first : first + _CHUNK]), factor=factor)
-        tiles[first : first + _CHUNK] = packed
+        tiles[first : first + _CHUNK, :-1] = packed
+        tiles[first : first + _CHUNK, -1] = 0
         row_ends[first : first + _CHUNK] = _row_ends(packed)
 
     fill(0)  # compiles before the threads start
@@ -181,7 +182,7 @@ def _tiles(images: NDArray[np.uint8], factor: int) -> tuple[jax.Array, jax.Array
 
 
 def _pillow_tiles(images: NDArray[np.uint8], size: int) -> tuple[jax.Array, jax.Array]:
-    """Packed canvases ``size`` high of uint8 (N, 28, 28 n) images, through Pillow on the host."""
+    """As ``_tiles``, from uint8 (N, 28, 28 n) images and at any size, through Pillow on the host."""
     from PIL import Image
 
     count, _, width = images.shape
@@ -190,7 +191,7 @@ def _pillow_tiles(images: NDArray[np.uint8], size: int) -> tuple[jax.Array, jax.
     for number, image in enumerate(images):
         enlarged = Image.fromarray(255 - image).resize(target, Image.Resampling.BILINEAR)
         stroke[number] = np.asarray(enlarged) <= pipeline.THRESHOLD
-    padding = bitmap.num_words(target[0]) * bitmap.WORD_BITS - target[0]
+    padding = (bitmap.num_words(target[0]) + 1) * bitmap.WORD_BITS - target[0]
     octets = np.packbits(np.pad(stroke, ((0, 0), (0, 0), (0, padding))), axis=-1, bitorder="little")
     words = np.ascontiguousarray(octets).view("<u4").swapaxes(-1, -2)
     row_ends = np.cumsum(stroke.sum(axis=-1), axis=-1, dtype=np.int32)
