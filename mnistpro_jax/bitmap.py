@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 WORD_BITS = 32
 _FULL = 0xFFFFFFFF
@@ -28,6 +30,13 @@ def pack(bits: jax.Array) -> jax.Array:
     lanes = jnp.pad(bits.astype(jnp.uint32), padding).reshape(*bits.shape[:-1], words, WORD_BITS)
     packed = jnp.sum(lanes << jnp.arange(WORD_BITS, dtype=jnp.uint32), axis=-1, dtype=jnp.uint32)
     return jnp.swapaxes(packed, -1, -2)
+
+
+def pack_constant(bits: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """``pack`` of (H, W) booleans on the host, for constants of a program."""
+    padding = num_words(bits.shape[1]) * WORD_BITS - bits.shape[1]
+    octets = np.packbits(np.pad(bits, ((0, 0), (0, padding))), axis=1, bitorder="little")
+    return np.ascontiguousarray(octets.view("<u4").T.astype(np.uint32))
 
 
 def unpack(words: jax.Array, width: int) -> jax.Array:

@@ -30,7 +30,7 @@ def materialised(compute: Callable[[], T], one: jax.Array) -> T:
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         return jax.lax.fori_loop(0, one, lambda _, __: compute(), empty)
 
-    return jax.lax.platform_dependent(cpu=in_loop, default=compute)
+    return in_loop() if _on_cpu() else compute()
 
 
 def where_needed(
@@ -61,8 +61,8 @@ def where_needed(
         def every() -> T:
             return jax.vmap(select, in_axes=tuple(axes), axis_size=size)(needed, arguments, otherwise, shared)
 
-        if not needed_batched or any(jax.tree.leaves(shared_batched)):
-            # One decision for all, or nothing shared (params swept by vmap): the plain form.
+        if not needed_batched or any(jax.tree.leaves(shared_batched)) or not _on_cpu():
+            # One decision for all, nothing shared (params swept by vmap), or no CPU: the plain form.
             return every(), jax.tree.map(lambda _: True, otherwise)
 
         def compact() -> T:
@@ -90,11 +90,19 @@ def where_needed(
             zero = jnp.zeros((), jnp.int32)
             return jax.lax.while_loop(lambda carry: carry[0] < count, body, (zero, result))[1]
 
-        value = jax.lax.platform_dependent(cpu=compact, default=every)
-        return value, jax.tree.map(lambda _: True, otherwise)
+        return compact(), jax.tree.map(lambda _: True, otherwise)
 
     chosen: T = choose(needed, arguments, otherwise, shared)
     return chosen
+
+
+def _on_cpu() -> bool:
+    """Whether programs traced now are for a CPU. A wrong guess costs speed, nothing else."""
+    # jax.lax.platform_dependent would know better, but traces every branch: twice the time to the first step.
+    device = jax.config.jax_default_device
+    if device is None:
+        return jax.default_backend() == "cpu"
+    return (device if isinstance(device, str) else device.platform) == "cpu"
 
 
 def _positions(flags: jax.Array) -> jax.Array:

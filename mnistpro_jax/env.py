@@ -19,6 +19,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from mnistpro_jax import bitmap, picture, reveal, spaces
 from mnistpro_jax.compile_hints import materialised, where_needed
@@ -176,7 +178,7 @@ class Environment:
 
         The corner is clamped into the canvas.
         """
-        limit = jnp.asarray([self.width - self.window, self.height - self.window], jnp.int32)
+        limit = self._limit()
         return self._show(scene.astype(jnp.int32), jnp.clip(start_xy.astype(jnp.int32), 0, limit), params)
 
     def draw_start(self, key: jax.Array, scene: jax.Array, params: EnvParams) -> jax.Array:
@@ -352,9 +354,9 @@ class Environment:
         kind, digits = action.kind, action.digits
         moving = (kind >= Kind.UP) & (kind <= Kind.RIGHT)
         answering = (kind == Kind.ANSWER) & self._digits_valid(digits)
-        limit = jnp.asarray([self.width - self.window, self.height - self.window], jnp.int32)
-        forward = jnp.asarray([Kind.RIGHT, Kind.DOWN], jnp.int32)
-        backward = jnp.asarray([Kind.LEFT, Kind.UP], jnp.int32)
+        limit = self._limit()
+        forward = np.array([Kind.RIGHT, Kind.DOWN], np.int32)
+        backward = np.array([Kind.LEFT, Kind.UP], np.int32)
         direction = (kind == forward).astype(jnp.int32) - (kind == backward).astype(jnp.int32)
         xy = jnp.clip(state.xy + self.stride * direction, 0, limit)
         step = state.step + 1
@@ -379,6 +381,10 @@ class Environment:
             episode_return=state.episode_return + reward,
         )
         return after, reward, terminated, truncated
+
+    def _limit(self) -> NDArray[np.int32]:
+        """The last window corner, (x, y)."""
+        return np.array([self.width - self.window, self.height - self.window], np.int32)
 
     def _masks(self) -> tuple[reveal.RevealedMask, reveal.RevealedMask]:
         """(whole windows, windows less the outline's ring)."""
@@ -439,7 +445,7 @@ class Environment:
     def _start(
         self, bits: jax.Array, scene: jax.Array, episode: jax.Array, params: EnvParams
     ) -> jax.Array:
-        limit = jnp.asarray([self.width - self.window, self.height - self.window], jnp.int32)
+        limit = self._limit()
         if self.start == "fixed":
             return jnp.clip(params.start_xy, 0, limit)
         if self.start == "published":

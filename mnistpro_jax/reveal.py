@@ -127,7 +127,7 @@ class _WindowMask:
         low, high = self.x_axis.low, self.x_axis.window - self.x_axis.high
         pixels = np.zeros((self.y_axis.window, self.x_axis.window), np.bool_)
         pixels[low:high, low:high] = True
-        return bitmap.pack(jnp.asarray(pixels))
+        return jnp.asarray(bitmap.pack_constant(pixels))
 
     @property
     def interior_area(self) -> int:
