@@ -41,13 +41,13 @@ def pack_constant(bits: NDArray[np.bool_]) -> NDArray[np.uint32]:
 
 def unpack(words: jax.Array, width: int) -> jax.Array:
     """Unpack uint32 (..., words, H) into uint8 (..., H, width), 1 = set."""
-    # One multiplication spreads four bits over the four bytes of a word: a quarter of the lanes that a shift
-    # per pixel would need.
-    rows = jnp.swapaxes(words, -1, -2)[..., None]
-    nibbles = (rows >> (4 * jnp.arange(8, dtype=jnp.uint32))) & jnp.uint32(0xF)
-    spread = (nibbles * jnp.uint32(0x00204081)) & jnp.uint32(0x01010101)
-    pixels = jax.lax.bitcast_convert_type(spread, jnp.uint8)
-    return pixels.reshape(*rows.shape[:-2], rows.shape[-2] * WORD_BITS)[..., :width]
+    # In bytes, so that a vector register holds 32 pixels rather than the 8 that words would give.
+    octets = jax.lax.bitcast_convert_type(words, jnp.uint8)  # (..., words, H, 4)
+    octets = jnp.swapaxes(octets, -3, -2)
+    octets = octets.reshape(*octets.shape[:-2], octets.shape[-2] * 4, 1)
+    wide = jnp.broadcast_to(octets, (*octets.shape[:-1], 8)).reshape(*octets.shape[:-2], octets.shape[-2] * 8)
+    bits = np.tile(1 << np.arange(8), octets.shape[-2]).astype(np.uint8)
+    return ((wide & bits) != 0).astype(jnp.uint8)[..., :width]
 
 
 def pool(words: jax.Array, width: int, factor: int) -> jax.Array:

@@ -139,11 +139,16 @@ class Environment:
             return self._begin(scene, xy, words), words
 
         following, next_words = where_needed(done, restart, key, (after, words), params)
-        info = {
-            "final_observation": self._observe(after, words, params),
-            "statistics": self.statistics(after, params),
-        }
         observation = self._observe(following, next_words, params)
+        if self.observation == "packed":
+            final_observation = self._observe(after, words, params)
+        else:
+            # Unless the episode ended, the same picture: draw it again for those alone.
+            def draw(ended: tuple[State, jax.Array], params: EnvParams) -> Observation:
+                return self._observe(*ended, params)
+
+            final_observation = where_needed(done, draw, (after, words), observation, params)
+        info = {"final_observation": final_observation, "statistics": self.statistics(after, params)}
         return observation, following, reward, terminated, truncated, info
 
     def reset_env(self, key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
@@ -507,9 +512,10 @@ class Environment:
 
     def _view(self, state: State, words: jax.Array, params: EnvParams) -> Any:
         if self.observation == "published":
-            whole_canvas = params.bank.canvas(state.scene)
+            first, count = picture.drawn_rows(state.xy[1], self.window, self.height)
+            rows = params.bank.rows(state.scene, first, count)
             return picture.published_picture(
-                whole_canvas, state.xy, self.window, self.height, self.width, self.outline
+                rows, state.xy, self.window, self.height, self.width, self.outline
             )
         if self.observation in ("packed", "glimpse"):
             shown = words & self._masks()[1].interior if self.outline else words

@@ -57,9 +57,14 @@ class Axis:
         return len(fixed) + len(moving)
 
     @property
+    def starts_at_zero(self) -> bool:
+        """Whether a line lies at position 0 in every episode."""
+        return 0 in self._residues[0]
+
+    @property
     def _first(self) -> int:
-        """1 where a line always lies at position 0, so that cell numbers start at 0."""
-        return int(0 in self._residues[0])
+        """Cells are counted from the first line on, or from position 0 if that is no line."""
+        return int(self.starts_at_zero)
 
     @property
     def window_cells(self) -> int:

@@ -199,26 +199,42 @@ class LatticeMask(_WindowMask):
         return jnp.where(inside, bitmap.span(*place.columns, self.shape[1]), jnp.uint32(0))
 
     def pixels(self, mask: jax.Array, start_xy: jax.Array) -> jax.Array:
-        x_lines, y_lines = self.x_axis.lines(start_xy[0]), self.y_axis.lines(start_xy[1])
+        return self._expand_rows(self._expand_columns(mask, start_xy[0]), start_xy[1])
+
+    def _expand_columns(self, mask: jax.Array, start_x: jax.Array) -> jax.Array:
+        """Pixel columns for cell columns: uint32 (canvas words, cell rows)."""
+        axis = self.x_axis
+        lines = axis.lines(start_x)
         # A word of 32 pixels meets at most this many cells.
-        count = len(x_lines) * -(-bitmap.WORD_BITS // self.x_axis.stride) + 1
-        columns = []
-        for word in range(bitmap.num_words(self.x_axis.length)):
-            left = jnp.asarray(bitmap.WORD_BITS * word, jnp.int32)
-            right = min(bitmap.WORD_BITS * (word + 1), self.x_axis.length)
-            first = self.x_axis.cell(left, x_lines)
-            borders = [
-                jnp.clip(border, left, right) - left
-                for border in self.x_axis.borders(first, count + 1, x_lines)
-            ]
-            bits = self._bits_from(mask.T, first)
-            column = jnp.zeros(mask.shape[:1], jnp.uint32)
-            for c in range(count):
-                select = jnp.uint32(0) - ((bits >> jnp.uint32(c)) & jnp.uint32(1))
-                column = column | (select & bitmap.span(borders[c], borders[c + 1], 1))
-            columns.append(column)
-        rows = self.y_axis.cell(jnp.arange(self.y_axis.length, dtype=jnp.int32), y_lines)
-        return jnp.stack(columns)[:, jnp.clip(rows, 0, mask.shape[0] - 1)]
+        count = len(lines) * -(-bitmap.WORD_BITS // axis.stride) + 1
+        left = bitmap.WORD_BITS * jnp.arange(bitmap.num_words(axis.length), dtype=jnp.int32)
+        first = axis.cell(left, lines)
+        end = jnp.minimum(axis.length - left, bitmap.WORD_BITS)
+        borders = [jnp.clip(border - left, 0, end) for border in axis.borders(first, count + 1, lines)]
+        bits = self._bits_from(mask.T[:, None, :], first[:, None])
+        columns = jnp.zeros(bits.shape, jnp.uint32)
+        for c in range(count):
+            select = jnp.uint32(0) - ((bits >> jnp.uint32(c)) & jnp.uint32(1))
+            cell = _below_word(borders[c + 1]) & ~_below_word(borders[c])
+            columns = columns | (select & cell[:, None])
+        return columns
+
+    def _expand_rows(self, columns: jax.Array, start_y: jax.Array) -> jax.Array:
+        """Pixel rows for cell rows: uint32 (canvas words, canvas height)."""
+        axis = self.y_axis
+        lines, blocks = axis.lines(start_y), -(-axis.length // axis.stride)
+        row = jnp.arange(axis.stride, dtype=jnp.int32)
+        pitch = len(lines)
+
+        def cells(number: int) -> jax.Array:
+            return columns[:, number : number + pitch * (blocks - 1) + 1 : pitch, None]
+
+        # Cell number ``pitch * block - first`` ends where the block's first line lies.
+        known = 1 if axis.starts_at_zero else 0
+        pixels = jnp.broadcast_to(cells(0), (columns.shape[0], blocks, axis.stride))
+        for k in range(known, pitch):
+            pixels = jnp.where(row >= lines[k], cells(k + 1 - known), pixels)
+        return pixels.reshape(columns.shape[0], blocks * axis.stride)[:, : axis.length]
 
     def contains_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:
         # A corner lies on a line of its own, so that different corners are the starts of different cells.
@@ -294,3 +310,8 @@ def _bit(words: jax.Array, column: jax.Array) -> jax.Array:
 def _interior(axis: Axis, corner: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The positions from which on, and up to which, pixels of a window count."""
     return corner + axis.low, corner + (axis.window - axis.high)
+
+
+def _below_word(limit: jax.Array) -> jax.Array:
+    """The bits of columns < ``limit`` (int32, >= 0) in one word each, uint32."""
+    return ~jax.lax.shift_left(jnp.full(limit.shape, 0xFFFFFFFF, jnp.uint32), limit.astype(jnp.uint32))

@@ -118,13 +118,21 @@ class Bank:
 
     def canvas(self, scene: jax.Array) -> jax.Array:
         """The whole stroke bitmap, uint32 (m words, H)."""
-        words = self.tiles[scene, : self._words].reshape(-1, self.height)
+        return self.rows(scene, jnp.zeros((), jnp.int32), self.height)
+
+    def rows(self, scene: jax.Array, y: jax.Array, height: int) -> jax.Array:
+        """Rows y to y + height of the exact canvas, uint32 (m words, height)."""
+
+        def of_tile(tile: jax.Array) -> jax.Array:
+            return jax.lax.dynamic_slice(self.tiles, (tile, 0, y), (1, self._words, height))[0]
+
+        words = jax.vmap(of_tile)(scene).reshape(-1, height)
         if self.seams is None:
             return words
-        half, per_tile = self.seams.factor // 2, self._words
+        half = self.seams.factor // 2
         for k in range(self.tiles_per_scene - 1):
-            strip = self.seams.rows(scene[k], scene[k + 1], jnp.zeros((), jnp.int32), self.height)
-            border = per_tile * (k + 1)
+            strip = self.seams.rows(scene[k], scene[k + 1], y, height)
+            border = self._words * (k + 1)
             upper = jnp.uint32(bitmap.WORD_BITS - half)
             left = (words[border - 1] & ((jnp.uint32(1) << upper) - jnp.uint32(1))) | (strip << upper)
             right = (words[border] & ~jnp.uint32((1 << half) - 1)) | (strip >> jnp.uint32(half))
@@ -186,7 +194,7 @@ class Bank:
         before_block = jnp.max(jnp.where(blocks <= rank, blocks, 0))
         before = jnp.maximum(before_block, jnp.max(jnp.where(rows <= rank, rows, 0)))
         rank = rank - before
-        words = self._row(scene, y)
+        words = self.rows(scene, y, 1)[:, 0]
         number = jnp.zeros((), jnp.int32)
         chosen = words[0]
         for word in range(1, words.shape[0]):
@@ -214,20 +222,6 @@ class Bank:
                 else:
                     counts = counts + jax.lax.dynamic_slice_in_dim(gained, first, count)
         return counts
-
-    def _row(self, scene: jax.Array, y: jax.Array) -> jax.Array:
-        """Row ``y`` of the exact canvas, uint32 (m words,)."""
-        row = self.tiles[scene, : self._words, y]
-        if self.seams is None:
-            return row.reshape(-1)
-        half = self.seams.factor // 2
-        upper = jnp.uint32(bitmap.WORD_BITS - half)
-        for k in range(self.tiles_per_scene - 1):
-            strip = self.seams.rows(scene[k], scene[k + 1], y, 1)[0]
-            left = (row[k, -1] & ((jnp.uint32(1) << upper) - jnp.uint32(1))) | (strip << upper)
-            right = (row[k + 1, 0] & ~jnp.uint32((1 << half) - 1)) | (strip >> jnp.uint32(half))
-            row = row.at[k, -1].set(left).at[k + 1, 0].set(right)
-        return row.reshape(-1)
 
 
 def block_ends(row_ends: jax.Array) -> jax.Array:

@@ -27,6 +27,11 @@ ONE = jnp.ones((), jnp.float32)
 read = jax.jit(EmpiricalBayesReader.posterior)
 
 
+@jax.jit
+def direction(explorer: PriorCoverage | InformationGain, seen: Sight) -> jax.Array:
+    return explorer.direction(jax.random.key(0), seen, ())[0]
+
+
 def sight(reader: EmpiricalBayesReader, geometry: Geometry, image: np.ndarray, corners: list) -> Sight:
     """What was seen of digits side by side after the windows ``corners``."""
     view = fused(geometry, np.asarray(pipeline.strokes(jnp.asarray(image))), corners)
@@ -96,7 +101,7 @@ def test_coverage_goes_to_the_unseen_half(reader: EmpiricalBayesReader, held_out
     explorer = PriorCoverage(0.7 * ONE, 0.2 * ONE, geometry)
     right = [(80, 80), (112, 80), (112, 48), (112, 112), (112, 16), (80, 16), (80, 112), (80, 80)]
     seen = sight(reader, geometry, held_out.images[0], right)
-    assert int(explorer.direction(jax.random.key(0), seen, ())[0]) == 2
+    assert int(direction(explorer, seen)) == 2
 
 
 def test_coverage_leaves_the_digit_that_is_known(reader: EmpiricalBayesReader, held_out: Dataset) -> None:
@@ -108,7 +113,7 @@ def test_coverage_leaves_the_digit_that_is_known(reader: EmpiricalBayesReader, h
         classes=jnp.stack([jnp.eye(10)[3], jnp.full(10, 0.1)]).astype(jnp.float32)
     )
     seen = seen.replace(posterior=certain)
-    gains = PriorCoverage(ONE, 0 * ONE, geometry).gains(options, seen)
+    gains = jax.jit(PriorCoverage.gains)(PriorCoverage(ONE, 0 * ONE, geometry), options, seen)
     x = np.clip(192 + 32 * np.asarray(options.moves_x), 0, geometry.limit_x)
     assert float(jnp.max(gains[:, x + 64 <= 224])) == 0 < float(jnp.max(gains[:, x >= 224]))
 
@@ -183,9 +188,8 @@ def test_tie_break_moves_on_when_all_particles_agree(reader: EmpiricalBayesReade
     )
     key = jax.random.key(0)
     options = candidates(geometry, seen.observation.xy)
-    act = jax.jit(lambda agent, seen: agent.direction(key, seen, ())[0])
     np.testing.assert_allclose(jax.jit(explorer.information)(key, options, seen), 0, atol=1e-5)
-    assert int(act(explorer, seen)) == int(act(coverage, seen))
+    assert int(direction(explorer, seen)) == int(direction(coverage, seen))
 
 
 def test_resampling_is_proportional_and_even() -> None:

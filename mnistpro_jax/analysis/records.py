@@ -1,0 +1,112 @@
+"""Episode records: one JSON object an episode, one line each in ``episodes.jsonl``.
+
+``mnistpro_jax.render.read_episodes`` reads and checks them; its docstring names the fields.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mnistpro_jax.analysis.outcomes import Outcomes
+from mnistpro_jax.render import read_episodes
+from mnistpro_jax.types import Ending, Kind
+
+if TYPE_CHECKING:
+    from mnistpro_jax.rollouts import Trajectories
+
+__all__ = ["episode_records", "read_episodes", "write_json", "write_jsonl"]
+
+_ACTIONS = {kind.value: kind.name.lower() for kind in Kind if kind != Kind.NONE}
+_ENDINGS = {ending.value: ending.name for ending in Ending}
+
+
+def episode_records(
+    trajectories: Trajectories, canvas_pixels: int, *, source: str = "mnist", split: str = "test", first: int = 0
+) -> list[dict[str, Any]]:
+    """Trajectories as plain records (Python numbers, lists and text), in order; numbered from ``first``.
+
+    canvas_pixels: height times width. source, split: where the images come from (``mnistpro_jax.data.load``).
+    ``answer`` is null where none was given: never a magic value.
+    """
+    outcomes = Outcomes.of(trajectories.statistics, canvas_pixels)
+    level = outcomes.num_digits
+    # Whole columns become Python lists at once, which is what makes 10,000 records a matter of tenths of a second.
+    columns = {
+        "indices": trajectories.indices.tolist(),
+        "labels": outcomes.labels.tolist(),
+        "windows": trajectories.windows.tolist(),
+        "kinds": trajectories.kinds.tolist(),
+        "answers": outcomes.answers.tolist(),
+        "ending": outcomes.ending.tolist(),
+        "correct": outcomes.correct.tolist(),
+        "digits_correct": outcomes.digits_correct.tolist(),
+        "steps": outcomes.steps.tolist(),
+        "moves": outcomes.moves.tolist(),
+        "revisits": outcomes.revisits.tolist(),
+        "stroke_coverage": outcomes.stroke_coverage.tolist(),
+        "stroke_coverage_readable": outcomes.stroke_coverage_readable.tolist(),
+        "area_coverage": outcomes.area_coverage.tolist(),
+        "area_coverage_readable": outcomes.area_coverage_readable.tolist(),
+        "digit_stroke_coverage": outcomes.digit_stroke_coverage.tolist(),
+        "digit_stroke_coverage_readable": outcomes.digit_stroke_coverage_readable.tolist(),
+        "returns": outcomes.returns.tolist(),
+    }
+    names = list(columns)
+    records = []
+    for number, values in enumerate(zip(*columns.values(), strict=True), start=first):
+        row = dict(zip(names, values, strict=True))
+        windows = row["windows"][: row["moves"] + 1]
+        records.append(
+            {
+                "episode": number,
+                "level": level,
+                "source": source,
+                "split": split,
+                "indices": row["indices"],
+                "labels": row["labels"],
+                "start_xy": list(windows[0]),
+                "windows": windows,
+                "actions": [_ACTIONS[kind] for kind in row["kinds"][: row["steps"]]],
+                "answer": row["answers"] if row["ending"] == Ending.ANSWERED else None,
+                "ending": _ENDINGS[row["ending"]],
+                "correct": row["correct"],
+                "digits_correct": row["digits_correct"],
+                "steps": row["steps"],
+                "moves": row["moves"],
+                "revisits": row["revisits"],
+                "stroke_coverage": row["stroke_coverage"],
+                "stroke_coverage_readable": row["stroke_coverage_readable"],
+                "area_coverage": row["area_coverage"],
+                "area_coverage_readable": row["area_coverage_readable"],
+                "digit_stroke_coverage": row["digit_stroke_coverage"],
+                "digit_stroke_coverage_readable": row["digit_stroke_coverage_readable"],
+                "return": row["returns"],
+            }
+        )
+    return records
+
+
+def write_jsonl(path: str | Path, records: Sequence[dict[str, Any]]) -> Path:
+    """Write records, one JSON object a line; the file appears whole or not at all. Returns the path."""
+    return _write(Path(path), (json.dumps(record, allow_nan=False) + "\n" for record in records))
+
+
+def write_json(path: str | Path, value: Any) -> Path:
+    """Write one JSON value, indented; the file appears whole or not at all. Returns the path."""
+    return _write(Path(path), [json.dumps(value, indent=2, allow_nan=False) + "\n"])
+
+
+def _write(path: Path, parts: Iterable[str]) -> Path:
+    """Write to a name beside ``path`` and rename: a reader never meets half a file, nor does a crash leave one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.writelines(parts)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path

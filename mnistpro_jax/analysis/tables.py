@@ -1,0 +1,189 @@
+"""Summaries as tables for people, 80 columns and up. Percentages here, fractions in the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+Summary = dict[str, Any]
+
+NOTHING = "-"
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """The main table with the published best beside it, then endings and topology."""
+    console.print(_headline(summary))
+    console.print(main_table(summary))
+    console.print(endings_table(summary))
+    topology = topology_table(summary)
+    if topology is not None:
+        console.print(topology)
+    _print_footnotes(console, [summary])
+
+
+def print_sweep(console: Console, summaries: Sequence[Summary]) -> None:
+    """One row a confidence threshold; the best published agent as the last row."""
+    console.print(_headline(summaries[0]))
+    console.print(sweep_table(summaries))
+    _print_footnotes(console, summaries)
+
+
+def main_table(summary: Summary) -> Table:
+    """Measure, value with its 95 % interval, and the published best where there is one."""
+    table = _table()
+    best = summary["published_best"]
+    table.add_column("")
+    table.add_column(summary["agent"], justify="right")
+    table.add_column("95 % interval", justify="right")
+    if best:
+        table.add_column("published best", justify="right")
+
+    def row(name: str, value: str, interval: str = "", published: str = "", end: bool = False) -> None:
+        table.add_row(name, value, interval, *([published] if best else []), end_section=end)
+
+    row(
+        "[bold]accuracy[/bold]",
+        f"[bold]{percent(summary['accuracy'])}[/bold]",
+        interval(summary["accuracy_ci95"]),
+        percent(best["accuracy"]) if best else "",
+    )
+    if summary["level"] > 1:
+        row("single digits right", percent(summary["positional_accuracy"]))
+    if summary["control_accuracy"] is not None:
+        row(
+            "control: whole canvas",
+            percent(summary["control_accuracy"]),
+            interval(summary["control_accuracy_ci95"]),
+        )
+    row(
+        f"average steps, of {summary['budget']}",
+        number(summary["average_steps"]),
+        published=number(best["average_steps"]) if best else "",
+    )
+    row("average return", number(summary["average_return"]), end=True)
+    row("stroke seen", percent(summary["stroke_coverage"]))
+    row("stroke seen, readable", percent(summary["stroke_coverage_readable"]))
+    row("area seen", percent(summary["area_coverage"]))
+    row("area seen, readable", percent(summary["area_coverage_readable"]))
+    row("windows shown again", percent(summary["revisit_rate"]), end=True)
+    when_seen = summary["accuracy_when_seen"]
+    every = "every digit" if summary["level"] > 1 else "digit"
+    row(f"{every} over {when_seen['threshold']:.0%} seen", percent(summary["all_digits_seen"]))
+    row(f"accuracy when so ({when_seen['episodes']:,})", percent(when_seen["accuracy"]), interval(when_seen["ci95"]))
+    return table
+
+
+def endings_table(summary: Summary) -> Table:
+    """Why episodes ended, and how much was left and seen when they were answered."""
+    table = _table()
+    for name in ("ending", "episodes", "share", "steps left", "stroke seen"):
+        table.add_column(name, justify="left" if name == "ending" else "right")
+    total = summary["episodes"]
+    for name, part in summary["at_answer"].items():
+        table.add_row(
+            f"answered {name}",
+            f"{part['episodes']:,}",
+            percent(part["episodes"] / total),
+            number(part["budget_left"], 1),
+            percent(part["stroke_coverage"]),
+        )
+    for name, count in summary["endings"].items():
+        if name != "ANSWERED":
+            table.add_row(name.lower().replace("_", " "), f"{count:,}", percent(count / total), "", "")
+    return table
+
+
+def topology_table(summary: Summary) -> Table | None:
+    """Accuracy of single digits by the topology of the digit shown; None where labels are no digits."""
+    if summary["accuracy_by_topology"] is None:
+        return None
+    table = _table()
+    for name in ("digits by topology", "shown", "right", "accuracy", "95 % interval"):
+        table.add_column(name, justify="left" if name.startswith("digits") else "right")
+    for name, group in summary["accuracy_by_topology"].items():
+        digits = " ".join(map(str, group["digits"]))
+        table.add_row(
+            f"{name} ({digits})",
+            f"{group['count']:,}",
+            f"{group['correct']:,}",
+            percent(group["accuracy"]),
+            interval(group["ci95"]),
+        )
+    return table
+
+
+def sweep_table(summaries: Sequence[Summary]) -> Table:
+    """A row for each run, by its confidence threshold."""
+    table = _table()
+    for name in ("confidence", "accuracy", "95 % interval", "steps", "return", "stroke seen", "steps left"):
+        table.add_column(name, justify="right")
+    for position, summary in enumerate(summaries, start=1):
+        table.add_row(
+            f"{summary['confidence']:g}",
+            f"[bold]{percent(summary['accuracy'])}[/bold]",
+            interval(summary["accuracy_ci95"]),
+            number(summary["average_steps"]),
+            number(summary["average_return"]),
+            percent(summary["stroke_coverage"]),
+            number(summary["budget_left_at_answer"], 1),
+            end_section=position == len(summaries),
+        )
+    best = summaries[0]["published_best"]
+    if best:
+        table.add_row("published", percent(best["accuracy"]), "", number(best["average_steps"]), "", "", "")
+    return table
+
+
+def percent(share: float | None) -> str:
+    """A fraction as a percentage, one decimal."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def interval(bounds: Sequence[float] | None) -> str:
+    """Two fractions as percentages, of one width so that columns align."""
+    return NOTHING if bounds is None else f"{100 * bounds[0]:5.1f} - {100 * bounds[1]:5.1f}"
+
+
+def number(value: float | None, decimals: int = 2) -> str:
+    """A plain number."""
+    return NOTHING if value is None else f"{value:.{decimals}f}"
+
+
+def plain_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> Table:
+    """A table of text in the house style. columns: (heading, "left" or "right") each."""
+    table = _table()
+    for heading, justify in columns:
+        table.add_column(heading, justify="right" if justify == "right" else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _table() -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+
+
+def _headline(summary: Summary) -> str:
+    chosen = "published " if summary["episode_list"] == "published" else ""
+    return (
+        f"\n[bold]MNIST-PRO level {summary['level']}[/bold]: {summary['episodes']:,} {chosen}episodes of "
+        f"{summary['source']} {summary['split']}\n"
+        f"window {summary['window']} px, stride {summary['stride']} px, budget {summary['budget']} steps, "
+        f"{'outline' if summary['outline'] else 'no outline'}, seed {summary['seed']}"
+        + ("" if summary["confidence"] is None else f", confidence {summary['confidence']:g}")
+        + "\n"
+    )
+
+
+def _print_footnotes(console: Console, summaries: Sequence[Summary]) -> None:
+    best = summaries[0]["published_best"]
+    if best:
+        note = f"Published best: {best['who']} ({best['source']}), 100 published episodes."
+        console.print(f"[dim]{note}[/dim]")
