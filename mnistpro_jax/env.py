@@ -140,10 +140,10 @@ class Environment:
 
         following, next_words = where_needed(done, restart, key, (after, words), params)
         observation = self._observe(following, next_words, params)
-        if self.observation == "packed":
+        if self.observation in ("packed", "glimpse", "published"):
             final_observation = self._observe(after, words, params)
         else:
-            # Unless the episode ended, the same picture: draw it again for those alone.
+            # The same as the observation unless the episode ended, and dearer to make than to copy.
             def draw(ended: tuple[State, jax.Array], params: EnvParams) -> Observation:
                 return self._observe(*ended, params)
 
@@ -314,8 +314,7 @@ class Environment:
         structured = self._as_action(action)
         whole, interior = self._masks()
 
-        # The budget is at least 1, but the compiler cannot know.
-        one = jnp.minimum(params.budget, 1)
+        one = self._one(params)
 
         def outcome() -> tuple[State, reveal.Place, reveal.Place, jax.Array, jax.Array, jax.Array]:
             after, reward, terminated, truncated = self._move_or_answer(state, structured, params)
@@ -386,6 +385,11 @@ class Environment:
             episode_return=state.episode_return + reward,
         )
         return after, reward, terminated, truncated
+
+    @staticmethod
+    def _one(params: EnvParams) -> jax.Array:
+        """For ``compile_hints.materialised``: the budget is at least 1, but the compiler cannot know."""
+        return jnp.minimum(params.budget, 1)
 
     def _limit(self) -> NDArray[np.int32]:
         """The last window corner, (x, y)."""
@@ -515,14 +519,14 @@ class Environment:
             first, count = picture.drawn_rows(state.xy[1], self.window, self.height)
             rows = params.bank.rows(state.scene, first, count)
             return picture.published_picture(
-                rows, state.xy, self.window, self.height, self.width, self.outline
+                rows, state.xy, self.window, self.height, self.width, self.outline, self._one(params)
             )
         if self.observation in ("packed", "glimpse"):
             shown = words & self._masks()[1].interior if self.outline else words
             return shown if self.observation == "packed" else bitmap.unpack(shown, self.window)
         whole, interior = self._masks()
         mask, cells = (interior, state.readable) if self.outline else (whole, state.revealed)
-        revealed = mask.pixels(cells, state.start_xy)
+        revealed = mask.pixels(cells, state.start_xy, self._one(params))
         stroke = params.bank.canvas(state.scene) & revealed
         if self.observation == "canvas_full":
             return FusedCanvas(bitmap.unpack(stroke, self.width), bitmap.unpack(revealed, self.width))

@@ -1,10 +1,10 @@
 """What was seen and what was made of it: ratios of an episode's exact counts.
 
-Definitions are those of the benchmark, section 4 (arXiv 2608.31022). All functions are pure, take the counts of
-any batch of episodes as numpy or JAX arrays (leading axes written ``...``) and return the same kind: float64
-ratios for numpy, float32 for JAX, between 0 and 1. Those that take ``statistics`` read attributes of
-``mnistpro_jax.EpisodeStatistics``. Two definitions of "seen" exist throughout: the whole windows, as published,
-and the *readable* windows, less the ring that the outline hides.
+Definitions are those of the benchmark, section 4 (arXiv 2608.31022). All functions are pure, take the counts
+of any batch of episodes as numpy or JAX arrays (leading axes written ``...``) and return the same kind:
+float64 ratios for numpy, float32 for JAX, between 0 and 1. Those that take ``statistics`` read attributes of
+``mnistpro_jax.EpisodeStatistics``. Two definitions of "seen" exist throughout: the whole windows, as
+published, and the *readable* windows, less the ring that the outline hides.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ def digit_stroke_coverage(statistics: Any) -> Any:
 
 
 def digit_stroke_coverage_readable(statistics: Any) -> Any:
-    """As ``digit_stroke_coverage``, of the readable windows: stroke_seen_readable / stroke_total, (..., n)."""
+    """As ``digit_stroke_coverage``, of the readable windows: stroke_seen_readable / stroke_total, (...,
+    n)."""
     return ratio(statistics.stroke_seen_readable, statistics.stroke_total)
 
 
 def stroke_coverage(statistics: Any) -> Any:
     """Share of the canvas's stroke pixels inside the union of windows, (...): the published definition.
 
-    Sum of stroke_seen over sum of stroke_total: a digit weighs as much as it has stroke. 1 for a canvas without
-    stroke.
+    Sum of stroke_seen over sum of stroke_total: a digit weighs as much as it has stroke. 1 for a canvas
+    without stroke.
     """
     return ratio(_total(statistics.stroke_seen), _total(statistics.stroke_total))
 

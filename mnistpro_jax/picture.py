@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mnistpro_jax import bitmap
+from mnistpro_jax.compile_hints import materialised
 
 HIDDEN = 128  # grey, all channels
 OUTLINE = (0, 229, 255)  # cyan
@@ -27,36 +27,43 @@ def drawn_rows(y: jax.Array, window: int, height: int) -> tuple[jax.Array, int]:
 
 
 def published_picture(
-    rows: jax.Array, xy: jax.Array, window: int, height: int, width: int, outline: bool
+    rows: jax.Array, xy: jax.Array, window: int, height: int, width: int, outline: bool, one: jax.Array
 ) -> jax.Array:
     """The picture of one window, uint8 (height, width, 3).
 
     rows: the canvas's stroke bitmap in ``drawn_rows``, uint32 (ceil(width / 32), count). xy: int32 (2,), the
-    window's corner.
+    window's corner. one: see ``compile_hints.materialised``.
     """
-    first, count = drawn_rows(xy[1], window, height)
-    # Drawn as rows of bytes, three to a pixel: loops over a last axis of three do not vectorise.
-    y = jnp.arange(count, dtype=jnp.int32) + (first - xy[1])
-    x = jnp.asarray(np.arange(3 * width, dtype=np.int32) // 3) - xy[0]
-    white = ~_mask(_bytes(rows, width) != 0)
-    in_rows, in_columns = (y >= 0) & (y < window), (x >= 0) & (x < window)
-    hidden, side = jnp.uint8(HIDDEN), jnp.uint8(HIDDEN)
-    if outline:
-        cyan = jnp.asarray(np.tile(np.array(OUTLINE, np.uint8), width))
-        side = jnp.where((x >= 0) & (x <= window), cyan, hidden)
-        outer_rows = (y >= 0) & (y <= window)
-        in_rows, in_columns = (
-            (axis >= OUTLINE_WIDTH) & (axis <= window - OUTLINE_WIDTH) for axis in (y, x)
-        )
-        beside = jnp.where(outer_rows[:, None], side, hidden)
-    else:
-        beside = jnp.broadcast_to(hidden, (count, 3 * width))
-    through = jnp.where(in_columns, jnp.uint8(0), side)
-    drawn = jnp.where(in_rows[:, None], through | (white & _mask(in_columns)), beside)
+    count = drawn_rows(xy[1], window, height)[1]
+
+    # Drawn as rows of bytes, three to a pixel: loops over a last axis of three do not vectorise. What all
+    # pixels of a row or a column share is made first.
+    def parts() -> tuple[jax.Array, ...]:
+        first = drawn_rows(xy[1], window, height)[0]
+        y = jnp.arange(count, dtype=jnp.int32) + (first - xy[1])
+        x = jnp.asarray(np.arange(3 * width, dtype=np.int32) // 3) - xy[0]
+        low, high = (OUTLINE_WIDTH, window - OUTLINE_WIDTH) if outline else (0, window - 1)
+        in_rows, in_columns = ((axis >= low) & (axis <= high) for axis in (y, x))
+        if outline:
+            cyan = jnp.asarray(np.tile(np.array(OUTLINE, np.uint8), width))
+            beside = jnp.where((x >= 0) & (x <= window), cyan, jnp.uint8(HIDDEN))
+            outer_rows = (y >= 0) & (y <= window)
+        else:
+            beside = jnp.full((3 * width,), HIDDEN, jnp.uint8)
+            outer_rows = jnp.zeros((count,), jnp.bool_)
+        row = jnp.arange(height, dtype=jnp.int32) - first
+        shown = jnp.where((row >= 0) & (row < count), row, count)
+        return _octets(rows), beside, _mask(in_columns), _mask(in_rows), _mask(outer_rows), shown
+
+    octets, beside, in_columns, in_rows, outer_rows, shown = materialised(parts, one)
+    wide = jnp.broadcast_to(octets[:, :, None], (*octets.shape, 24)).reshape(count, -1)[:, : 3 * width]
+    bits = np.tile(np.repeat(1 << np.arange(8), 3), octets.shape[1]).astype(np.uint8)[: 3 * width]
+    white = ~_mask((wide & bits) != 0)
+    through = (beside & ~in_columns) | (white & in_columns)
+    outer = jnp.where(outer_rows[:, None] != 0, beside, jnp.uint8(HIDDEN))
+    drawn = jnp.where(in_rows[:, None] != 0, through, outer)
     # One grey row more, which every row outside the drawn ones shows.
     drawn = jnp.concatenate([drawn, jnp.full((1, 3 * width), HIDDEN, jnp.uint8)])
-    row = jnp.arange(height, dtype=jnp.int32) - first
-    shown = jnp.where((row >= 0) & (row < count), row, count)
     return drawn[shown].reshape(height, width, 3)
 
 
@@ -64,10 +71,7 @@ def _mask(flags: jax.Array) -> jax.Array:
     return jnp.where(flags, jnp.uint8(255), jnp.uint8(0))
 
 
-def _bytes(words: jax.Array, width: int) -> jax.Array:
-    """Each pixel's bit three times, as non-zero bytes: uint8 (rows, 3 width)."""
+def _octets(words: jax.Array) -> jax.Array:
+    """Eight pixels a byte, uint8 (rows, 4 words)."""
     octets = jax.lax.bitcast_convert_type(words, jnp.uint8)  # (words, rows, 4)
-    octets = jnp.swapaxes(octets, 0, 1).reshape(words.shape[1], -1)
-    wide = jnp.broadcast_to(octets[:, :, None], (*octets.shape, 24)).reshape(octets.shape[0], -1)
-    bits = np.tile(np.repeat(1 << np.arange(8), 3), octets.shape[1]).astype(np.uint8)
-    return (wide & bits)[:, : 3 * width]
+    return jnp.swapaxes(octets, 0, 1).reshape(words.shape[1], -1)

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mnistpro_jax import bitmap
+from mnistpro_jax.compile_hints import materialised
 from mnistpro_jax.lattice import Axis
 from mnistpro_jax.types import pytree
 
@@ -91,8 +92,11 @@ class RevealedMask(Protocol):
         """
         ...
 
-    def pixels(self, mask: jax.Array, start_xy: jax.Array) -> jax.Array:
-        """The revealed pixels of the canvas as a bitmap, uint32 (words, height)."""
+    def pixels(self, mask: jax.Array, start_xy: jax.Array, one: jax.Array) -> jax.Array:
+        """The revealed pixels of the canvas as a bitmap, uint32 (words, height).
+
+        one: see ``compile_hints.materialised``.
+        """
         ...
 
     def contains_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:
@@ -198,8 +202,11 @@ class LatticeMask(_WindowMask):
         inside = (number >= place.rows[0]) & (number < place.rows[1])
         return jnp.where(inside, bitmap.span(*place.columns, self.shape[1]), jnp.uint32(0))
 
-    def pixels(self, mask: jax.Array, start_xy: jax.Array) -> jax.Array:
-        return self._expand_rows(self._expand_columns(mask, start_xy[0]), start_xy[1])
+    def pixels(self, mask: jax.Array, start_xy: jax.Array, one: jax.Array) -> jax.Array:
+        def columns() -> tuple[jax.Array, list[jax.Array]]:
+            return self._expand_columns(mask, start_xy[0]), self.y_axis.lines(start_xy[1])
+
+        return self._expand_rows(*materialised(columns, one))
 
     def _expand_columns(self, mask: jax.Array, start_x: jax.Array) -> jax.Array:
         """Pixel columns for cell columns: uint32 (canvas words, cell rows)."""
@@ -219,10 +226,10 @@ class LatticeMask(_WindowMask):
             columns = columns | (select & cell[:, None])
         return columns
 
-    def _expand_rows(self, columns: jax.Array, start_y: jax.Array) -> jax.Array:
+    def _expand_rows(self, columns: jax.Array, lines: list[jax.Array]) -> jax.Array:
         """Pixel rows for cell rows: uint32 (canvas words, canvas height)."""
         axis = self.y_axis
-        lines, blocks = axis.lines(start_y), -(-axis.length // axis.stride)
+        blocks = -(-axis.length // axis.stride)
         row = jnp.arange(axis.stride, dtype=jnp.int32)
         pitch = len(lines)
 
@@ -282,7 +289,7 @@ class PixelMask(_WindowMask):
     def first_look(self, place: Place, xy: jax.Array) -> jax.Array:
         return self._rectangle(xy, self.shape, self.x_axis.low, self.x_axis.window - self.x_axis.high)
 
-    def pixels(self, mask: jax.Array, start_xy: jax.Array) -> jax.Array:
+    def pixels(self, mask: jax.Array, start_xy: jax.Array, one: jax.Array) -> jax.Array:
         return mask
 
     def contains_corner(self, corners: jax.Array, place: Place, xy: jax.Array) -> jax.Array:

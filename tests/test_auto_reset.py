@@ -80,7 +80,8 @@ def turn(deeds: NDArray[np.integer]) -> tuple[jax.Array, State, Action]:
 def expected(keys: jax.Array, state: State, action: Action) -> Any:
     """What ``step`` must return, from ``step_env`` and ``reset_env``, which are tested on their own."""
     size = len(keys)
-    padded = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf[:1].repeat(LANES - size, 0)]), (keys, state, action))
+    rows = np.minimum(np.arange(LANES), size - 1)
+    padded = jax.tree.map(lambda leaf: leaf[rows], (keys, state, action))
     result = _separately()(*padded)
     (old, after, reward, terminated, truncated, info), fresh = jax.tree.map(lambda leaf: leaf[:size], result)
     done = terminated | truncated

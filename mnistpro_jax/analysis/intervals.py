@@ -11,10 +11,10 @@ Z95 = 1.959963984540054
 def wilson(successes: int, trials: int, z: float = Z95) -> tuple[float, float]:
     """The Wilson score interval of a proportion: (low, high), within 0..1.
 
-    With p = successes / trials: centre (p + z^2 / 2n) / (1 + z^2 / n), half-width
-    z sqrt(p (1 - p) / n + z^2 / 4n^2) / (1 + z^2 / n). It holds its level for the small samples and the
-    proportions near 0 and 1 that benchmarks have, where the textbook interval p +- z sqrt(p (1 - p) / n) does not
-    (Wilson 1927; Brown, Cai and DasGupta 2001). (0, 1) without trials.
+    With p = successes / trials: centre (p + z^2 / 2n) / (1 + z^2 / n), half-width z sqrt(p (1 - p) / n + z^2
+    / 4n^2) / (1 + z^2 / n). It holds its level for the small samples and the proportions near 0 and 1 that
+    benchmarks have, where the textbook interval p +- z sqrt(p (1 - p) / n) does not (Wilson 1927; Brown, Cai
+    and DasGupta 2001). (0, 1) without trials.
 
     successes: 0..trials. z: quantile of the level. Raises ValueError where the counts contradict each other.
     """

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 import numpy.typing as npt
 
@@ -58,12 +59,14 @@ class Outcomes:
     def of(cls, statistics: EpisodeStatistics, canvas_pixels: int) -> Self:
         """Outcomes of finished episodes.
 
-        statistics: with one leading axis of N >= 1 episodes, e.g. ``Trajectories.statistics``. canvas_pixels: height
-        times width. Raises ValueError for another shape.
+        statistics: with one leading axis of N >= 1 episodes, e.g. ``Trajectories.statistics``. canvas_pixels:
+        height times width. Raises ValueError for another shape.
         """
-        host = EpisodeStatistics(**{name: np.asarray(leaf) for name, leaf in vars(statistics).items()})
+        host: Any = jax.tree.map(np.asarray, statistics)
         if host.label.ndim != 2 or len(host.label) == 0:
-            raise ValueError(f"labels have shape {host.label.shape}; expected (episodes, digits), at least one episode")
+            raise ValueError(
+                f"labels have shape {host.label.shape}; expected (episodes, digits), at least one episode"
+            )
         return cls(
             labels=_integers(host.label),
             answers=_integers(host.answer),
@@ -80,7 +83,7 @@ class Outcomes:
             digit_stroke_coverage=metrics.digit_stroke_coverage(host),
             digit_stroke_coverage_readable=metrics.digit_stroke_coverage_readable(host),
             # Rewards are summed in float32; beyond its precision there is only noise such as 9.600000381.
-            returns=np.round(np.asarray(host.episode_return, np.float64), 5),
+            returns=np.asarray(host.episode_return, np.float64).round(5),
         )
 
     @classmethod

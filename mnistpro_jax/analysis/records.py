@@ -25,7 +25,12 @@ _ENDINGS = {ending.value: ending.name for ending in Ending}
 
 
 def episode_records(
-    trajectories: Trajectories, canvas_pixels: int, *, source: str = "mnist", split: str = "test", first: int = 0
+    trajectories: Trajectories,
+    canvas_pixels: int,
+    *,
+    source: str = "mnist",
+    split: str = "test",
+    first: int = 0,
 ) -> list[dict[str, Any]]:
     """Trajectories as plain records (Python numbers, lists and text), in order; numbered from ``first``.
 
@@ -34,7 +39,7 @@ def episode_records(
     """
     outcomes = Outcomes.of(trajectories.statistics, canvas_pixels)
     level = outcomes.num_digits
-    # Whole columns become Python lists at once, which is what makes 10,000 records a matter of tenths of a second.
+    # Whole columns become Python lists at once: 10,000 records are then a matter of tenths of a second.
     columns = {
         "indices": trajectories.indices.tolist(),
         "labels": outcomes.labels.tolist(),
@@ -101,7 +106,8 @@ def write_json(path: str | Path, value: Any) -> Path:
 
 
 def _write(path: Path, parts: Iterable[str]) -> Path:
-    """Write to a name beside ``path`` and rename: a reader never meets half a file, nor does a crash leave one."""
+    """Write to a name beside ``path`` and rename: a reader never meets half a file, nor does a crash leave
+    one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
 """One dict that says how a run went: what ``summary.json`` holds.
 
-Every share is a fraction in 0..1, every interval a 95 % Wilson interval [low, high], every average a mean over
-episodes. Measures that do not exist in a run (no answer given, no reader) are null, never 0.
+Every share is a fraction in 0..1, every interval a 95 % Wilson interval [low, high], every average a mean
+over episodes. Measures that do not exist in a run (no answer given, no reader) are null, never 0.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 import mnistpro_jax
@@ -28,10 +27,11 @@ _PUBLISHED_STRIDE = PUBLISHED_WINDOW // 2
 class RunSettings:
     """What a run was: everything but its seed changes what its numbers mean.
 
-    level: digits. window, stride: pixels. budget: steps of an episode, the answer included. outline: whether the
-    outline hid each window's rim from the agent. source, split: see ``mnistpro_jax.data.load``. episode_list:
-    "published" or "random". num_classes: of the source. agent: its name. confidence: the probability from which
-    on it answers, None where it has no such threshold. seed: of episodes drawn at random, starts and agent.
+    level: digits. window, stride: pixels. budget: steps of an episode, the answer included. outline: whether
+    the outline hid each window's rim from the agent. source, split: see ``mnistpro_jax.data.load``.
+    episode_list: "published" or "random". num_classes: of the source. agent: its name. confidence: the
+    probability from which on it answers, None where it has no such threshold. seed: of episodes drawn at
+    random, starts and agent.
     """
 
     level: int
@@ -48,19 +48,21 @@ class RunSettings:
     seed: int
 
 
-def summarise(outcomes: Outcomes, settings: RunSettings, *, control_correct: Flags | None = None) -> dict[str, Any]:
+def summarise(
+    outcomes: Outcomes, settings: RunSettings, *, control_correct: Flags | None = None
+) -> dict[str, Any]:
     """The summary of a run, JSON-ready.
 
     control_correct: bool (N,), whether the same reader reads the unmasked canvas of each episode right.
 
-    Keys, beside those of ``settings`` and ``version``:
-    episodes; accuracy, accuracy_ci95 (all digits right); positional_accuracy (share of digits right);
-    control_accuracy, control_accuracy_ci95; average_steps, average_moves, average_return; stroke_coverage,
-    stroke_coverage_readable, area_coverage, area_coverage_readable, revisit_rate (``mnistpro_jax.metrics``);
-    endings: episodes by reason; all_digits_seen: share of episodes with over 75 % of every digit's stroke seen
-    (windows); accuracy_when_seen: over those episodes; accuracy_by_topology: of single digits (null unless there
-    are ten classes; meaningful where these are digits); at_answer: steps left and stroke coverage when an answer
-    was given, right and wrong ones apart (over-optimistic stopping: wrong, with budget left and stroke unseen);
+    Keys, beside those of ``settings`` and ``version``: episodes; accuracy, accuracy_ci95 (all digits right);
+    positional_accuracy (share of digits right); control_accuracy, control_accuracy_ci95; average_steps,
+    average_moves, average_return; stroke_coverage, stroke_coverage_readable, area_coverage,
+    area_coverage_readable, revisit_rate (``mnistpro_jax.metrics``); endings: episodes by reason;
+    all_digits_seen: share of episodes with over 75 % of every digit's stroke seen (windows);
+    accuracy_when_seen: over those episodes; accuracy_by_topology: of single digits (null unless there are ten
+    classes; meaningful where these are digits); at_answer: steps left and stroke coverage when an answer was
+    given, right and wrong ones apart (over-optimistic stopping: wrong, with budget left and stroke unseen);
     budget_left_at_answer: mean of all answers; published_best: null where nothing published is comparable.
     """
     count = len(outcomes)
@@ -88,7 +90,9 @@ def summarise(outcomes: Outcomes, settings: RunSettings, *, control_correct: Fla
         "area_coverage_readable": float(outcomes.area_coverage_readable.mean()),
         "revisit_rate": float(outcomes.revisit_rate.mean()),
         "endings": {
-            ending.name: int((outcomes.ending == ending).sum()) for ending in Ending if ending != Ending.RUNNING
+            ending.name: int((outcomes.ending == ending).sum())
+            for ending in Ending
+            if ending != Ending.RUNNING
         },
         "all_digits_seen": float(seen.mean()),
         "accuracy_when_seen": {
@@ -125,8 +129,8 @@ def summarise(outcomes: Outcomes, settings: RunSettings, *, control_correct: Fla
 def published_best(settings: RunSettings) -> dict[str, Any] | None:
     """The best published agent in the same world: {accuracy 0..1, average_steps, who, source}.
 
-    None where the world is not the published one: another source or split, window, stride or budget, or a level
-    without published results.
+    None where the world is not the published one: another source or split, window, stride or budget, or a
+    level without published results.
     """
     figure = PUBLISHED_BEST.get(settings.level)
     width = PUBLISHED_SIZE * settings.level

@@ -17,19 +17,19 @@ NOTHING = "-"
 def print_summary(console: Console, summary: Summary) -> None:
     """The main table with the published best beside it, then endings and topology."""
     console.print(_headline(summary))
-    console.print(main_table(summary))
-    console.print(endings_table(summary))
-    topology = topology_table(summary)
-    if topology is not None:
-        console.print(topology)
-    _print_footnotes(console, [summary])
+    for table in (main_table(summary), endings_table(summary), topology_table(summary)):
+        if table is not None:
+            console.print(table)
+            console.print()
+    _print_footnote(console, summary)
 
 
 def print_sweep(console: Console, summaries: Sequence[Summary]) -> None:
     """One row a confidence threshold; the best published agent as the last row."""
-    console.print(_headline(summaries[0]))
+    console.print(_headline(summaries[0], with_confidence=False))
     console.print(sweep_table(summaries))
-    _print_footnotes(console, summaries)
+    console.print()
+    _print_footnote(console, summaries[0])
 
 
 def main_table(summary: Summary) -> Table:
@@ -72,8 +72,12 @@ def main_table(summary: Summary) -> Table:
     row("windows shown again", percent(summary["revisit_rate"]), end=True)
     when_seen = summary["accuracy_when_seen"]
     every = "every digit" if summary["level"] > 1 else "digit"
-    row(f"{every} over {when_seen['threshold']:.0%} seen", percent(summary["all_digits_seen"]))
-    row(f"accuracy when so ({when_seen['episodes']:,})", percent(when_seen["accuracy"]), interval(when_seen["ci95"]))
+    row(f"{every} over {100 * when_seen['threshold']:g} % seen", percent(summary["all_digits_seen"]))
+    row(
+        f"accuracy when so ({when_seen['episodes']:,})",
+        percent(when_seen["accuracy"]),
+        interval(when_seen["ci95"]),
+    )
     return table
 
 
@@ -167,23 +171,28 @@ def _table() -> Table:
     from rich import box
     from rich.table import Table
 
-    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    return Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim"
+    )
 
 
-def _headline(summary: Summary) -> str:
-    chosen = "published " if summary["episode_list"] == "published" else ""
+def _headline(summary: Summary, *, with_confidence: bool = True) -> str:
+    from rich.markup import escape
+
+    confidence = summary["confidence"] if with_confidence else None
+    where = escape(f"{summary['source']} {summary['split']}")
     return (
-        f"\n[bold]MNIST-PRO level {summary['level']}[/bold]: {summary['episodes']:,} {chosen}episodes of "
-        f"{summary['source']} {summary['split']}\n"
+        f"\n[bold]MNIST-PRO level {summary['level']}[/bold]: agent {summary['agent']}, "
+        f"{summary['episodes']:,} {summary['episode_list']} episodes of {where}\n"
         f"window {summary['window']} px, stride {summary['stride']} px, budget {summary['budget']} steps, "
         f"{'outline' if summary['outline'] else 'no outline'}, seed {summary['seed']}"
-        + ("" if summary["confidence"] is None else f", confidence {summary['confidence']:g}")
+        + ("" if confidence is None else f", confidence {confidence:g}")
         + "\n"
     )
 
 
-def _print_footnotes(console: Console, summaries: Sequence[Summary]) -> None:
-    best = summaries[0]["published_best"]
+def _print_footnote(console: Console, summary: Summary) -> None:
+    best = summary["published_best"]
     if best:
         note = f"Published best: {best['who']} ({best['source']}), 100 published episodes."
         console.print(f"[dim]{note}[/dim]")

@@ -1,0 +1,96 @@
+"""Picture files of stored episodes: contact sheets, GIFs and a grid of what was seen."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mnistpro_jax import render
+from mnistpro_jax.data import DataError, Dataset
+from mnistpro_jax.worlds.published import canvas_of
+
+Pixels = npt.NDArray[np.uint8]
+
+
+def canvas_of_record(record: dict[str, Any], dataset: Dataset) -> Pixels:
+    """The canvas of an episode record, uint8 (224, 224 n), rebuilt from its data set.
+
+    Raises DataError where the data set has other images or labels than the record names.
+    """
+    where = f"{dataset.source} {dataset.split}"
+    indices = np.asarray(record["indices"])
+    if indices.min() < 0 or indices.max() >= len(dataset):
+        raise DataError(
+            f"Episode {record['episode']} shows images {record['indices']}, but {where} has images "
+            f"0..{len(dataset) - 1}; expected the data that the episode was collected from."
+        )
+    labels = dataset.labels[indices].tolist()
+    if labels != record["labels"]:
+        raise DataError(
+            f"Episode {record['episode']} says that images {record['indices']} show {record['labels']}, "
+            f"but in {where} they show {labels}; expected the data that the episode was collected from."
+        )
+    return canvas_of(dataset.images[indices])
+
+
+def write_episode_pictures(
+    folder: Path,
+    record: dict[str, Any],
+    canvas: Pixels,
+    *,
+    window: int,
+    outline: bool,
+    remembered: bool = False,
+    sheet: bool = True,
+    gif: bool = True,
+) -> list[Path]:
+    """Write ``episode-0000.png`` (contact sheet) and ``.gif`` of an episode to ``folder``; returns their
+    paths.
+
+    Arguments as in ``render.episode_frames``. Existing files of these names are replaced.
+    """
+    written = []
+    if sheet:
+        target = folder / f"episode-{record['episode']:04d}.png"
+        image = render.contact_sheet(record, canvas, window, outline, remembered)
+        written.append(_write(target, lambda path: image.save(path, format="PNG")))
+    if gif:
+        target = folder / f"episode-{record['episode']:04d}.gif"
+        written.append(
+            _write(target, lambda path: render.save_gif(path, record, canvas, window, outline, remembered))
+        )
+    return written
+
+
+def write_grid(
+    path: Path, records: Sequence[dict[str, Any]], canvases: Sequence[Pixels], window: int
+) -> Path:
+    """Write one picture of what each episode had seen at its end (grey: never seen), row by row."""
+    from PIL import Image
+
+    pictures = [
+        render.composite_picture(canvas, record["windows"], window)
+        for record, canvas in zip(records, canvases, strict=True)
+    ]
+    height, width = canvases[0].shape
+    columns = max(1, round(math.sqrt(len(pictures) * height / width)))
+    image = Image.fromarray(render.grid(np.stack(pictures), columns, separator=4))
+    return _write(path, lambda unfinished: image.save(unfinished, format="PNG"))
+
+
+def _write(path: Path, save: Callable[[Path], object]) -> Path:
+    """Save under another name and rename: a picture appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        save(unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path

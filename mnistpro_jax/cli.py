@@ -1,0 +1,631 @@
+"""The ``mnistpro`` command: reads arguments, wires the rooms together, prints.
+
+Results go to standard output, everything else to standard error. Exit codes: 0 success, 2 a request that
+makes no sense (one line says why), 130 interrupted, 1 anything unexpected. JAX is imported only by what needs
+it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import mnistpro_jax
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mnistpro_jax.evaluation import Evaluation, Report
+
+DEBUG = "MNISTPRO_DEBUG"
+_LARGEST_SEED = 2**32 - 1
+_DEFAULT_WINDOW, _DEFAULT_STRIDE = 64, 32
+_LARGEST_LEVEL = 99
+_COMMANDS = ("evaluate", "agents", "envs", "render", "bench")
+
+
+class CliError(Exception):
+    """A request that makes no sense; the message is all that the user sees."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with ``argv`` (default: the process's arguments); returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if not arguments:
+            raise CliError(f"no command; expected one of {', '.join(_COMMANDS)} (see mnistpro --help)")
+        parsed = _parser(arguments).parse_args(arguments)
+        _quiet_jax()
+        return int(parsed.run(parsed))
+    except SystemExit as exit_:  # --help and --version
+        return exit_.code if isinstance(exit_.code, int) else 0
+    except KeyboardInterrupt:
+        print("mnistpro: interrupted; nothing written", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output (``| head``) has gone: nothing to complain of when Python flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except CliError as error:
+        return _fail(str(error), 2)
+    except (ValueError, OSError) as error:  # DataError is a ValueError
+        return _fail(_text_of(error), 2)
+    except ModuleNotFoundError as error:
+        return _fail(f"the package {error.name!r} is needed for this and is not installed", 2)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}".strip()
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
+            return _fail("out of memory; fewer episodes side by side need less (--batch)", 1)
+        return _fail(f"unexpected {_shortened(text)} (set {DEBUG}=1 and run again for the traceback)", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    if os.environ.get(DEBUG) == "1":
+        traceback.print_exc()
+    print(f"mnistpro: error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _text_of(error: Exception) -> str:
+    """The message of an error; for one of the system, the file and what was wrong with it."""
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f"{error.filename}: "
+        return f"{where}{error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _shortened(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else text[:limit] + " ..."
+
+
+def _quiet_jax() -> None:
+    """No notes on accelerators that are not there."""
+    logging.getLogger("jax._src.xla_bridge").setLevel(logging.ERROR)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+# ---- Arguments ---------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CliError(f"{message} (see {self.prog} --help)")
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="mnistpro",
+        description="MNIST-PRO, digits seen through a small moving window, as a vectorised JAX simulator.",
+        epilog="example: mnistpro evaluate --level 1 --agent observer",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"mnistpro {mnistpro_jax.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], summary: str, example: str) -> _Parser:
+        added: _Parser = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=f"example: {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        added.set_defaults(run=run)
+        return added
+
+    _add_evaluate(
+        command(
+            "evaluate",
+            _evaluate,
+            "run an agent and say how well it did",
+            "mnistpro evaluate --level 2 --agent observer --episodes 500 --out runs/observer-2",
+        )
+    )
+    agents = command("agents", _agents, "list the agents", "mnistpro agents")
+    envs = command("envs", _envs, "list the environments", "mnistpro envs --json")
+    for listing in (agents, envs):
+        listing.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    _add_render(
+        command(
+            "render",
+            _render,
+            "draw a stored episode as contact sheet and GIF",
+            "mnistpro render runs/observer-2 --episode 7 --remembered",
+        )
+    )
+    bench = command("bench", _bench, "measure how fast the simulator runs here", "mnistpro bench")
+    # Only where it is asked for: everything else starts without it.
+    if arguments and arguments[0] == "bench":
+        _benchmark().add_arguments(bench)
+    return parser
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("what to evaluate")
+    what.add_argument(
+        "--level",
+        type=_whole(1, _LARGEST_LEVEL),
+        default=1,
+        metavar="N",
+        help="digits side by side (default: 1)",
+    )
+    what.add_argument(
+        "--agent", default="observer", metavar="NAME", help="see `mnistpro agents` (default: observer)"
+    )
+    what.add_argument(
+        "--episodes",
+        type=_episodes,
+        default=None,
+        metavar="N",
+        help="'published', the 100 published episodes of level 1 or 2; or how many to draw: at level 1 every "
+        "image once before any comes again, above it independent images (default: published)",
+    )
+    what.add_argument(
+        "--data",
+        default="mnist",
+        metavar="SOURCE",
+        help="'mnist', 'tfds:NAME' or 'idx:FOLDER'; agents read with the training split of the same source "
+        "(default: mnist)",
+    )
+    what.add_argument(
+        "--split", choices=("train", "test"), default="test", help="images that are shown (default: test)"
+    )
+    what.add_argument(
+        "--seed",
+        type=_whole(0, _LARGEST_SEED),
+        default=0,
+        metavar="S",
+        help="of images, starts and the agent's choices; the same seed gives the same results (default: 0)",
+    )
+    what.add_argument(
+        "--confidence",
+        type=_confidence,
+        nargs="+",
+        default=(),
+        metavar="P",
+        help="answer from this probability of being right on, 0 to 1, above 1 never before the last step; "
+        "several make a row each (default: 0.95 at level 1, 0.9 above)",
+    )
+
+    world = parser.add_argument_group("world")
+    world.add_argument(
+        "--window",
+        type=_whole(1),
+        default=_DEFAULT_WINDOW,
+        metavar="PX",
+        help="side of the window in pixels of the 224 x 224 N canvas (default: 64)",
+    )
+    world.add_argument(
+        "--stride", type=_whole(1), default=_DEFAULT_STRIDE, metavar="PX", help="pixels a move (default: 32)"
+    )
+    world.add_argument(
+        "--budget",
+        type=_whole(1),
+        default=None,
+        metavar="STEPS",
+        help="actions an episode, the answer included (default: the window positions on the stride's grid, "
+        "36 at level 1 and 78 at level 2)",
+    )
+    world.add_argument(
+        "--no-outline",
+        dest="outline",
+        action="store_false",
+        help="show the agent whole windows; by default the published outline hides their rim, 2 pixels",
+    )
+
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--out", type=Path, default=None, metavar="DIR", help="write summary.json and episodes.jsonl here"
+    )
+    output.add_argument("--overwrite", action="store_true", help="replace the results that are in DIR")
+    output.add_argument(
+        "--pictures",
+        type=_whole(1),
+        default=None,
+        metavar="K",
+        help="draw the first K episodes into DIR/pictures: contact sheets, GIFs, and a grid of what was seen",
+    )
+    output.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    output.add_argument(
+        "--batch",
+        type=_whole(1),
+        default=None,
+        metavar="B",
+        help="episodes side by side; changes speed and memory, not results (default: 64 for agents that read "
+        "on a CPU, else 1024)",
+    )
+
+
+def _add_render(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", type=Path, metavar="EPISODES", help="folder of a run, or its episodes.jsonl"
+    )
+    parser.add_argument("--episode", type=_whole(0), required=True, metavar="K", help="number of the episode")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="folder of the pictures (default: pictures/ in the run's)",
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--gif", dest="which", action="store_const", const="gif", help="an animation alone")
+    which.add_argument(
+        "--sheet", dest="which", action="store_const", const="sheet", help="a contact sheet alone"
+    )
+    which.add_argument("--both", dest="which", action="store_const", const="both", help="both (default)")
+    parser.set_defaults(which="both")
+    parser.add_argument(
+        "--remembered", action="store_true", help="also show, dimly, what earlier windows had revealed"
+    )
+
+
+def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
+    """A parser of whole numbers in low..high."""
+    expected = f"a whole number, {low} or more" if high is None else f"a whole number, {low} to {high}"
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if value < low or (high is not None and value > high):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
+        return value
+
+    return parse
+
+
+def _episodes(text: str) -> int | None:
+    if text == "published":
+        return None
+    try:
+        return _whole(1)(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not 'published' or a whole number, 1 or more"
+        ) from None
+
+
+def _confidence(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a probability, 0 or more")
+    return value
+
+
+# ---- evaluate ----------------------------------------------------------------------------------------------
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    if arguments.out is None and (arguments.pictures or arguments.overwrite):
+        option = "--pictures" if arguments.pictures else "--overwrite"
+        raise CliError(f"{option} needs a folder to write to: give --out DIR as well")
+    confidences = tuple(arguments.confidence)
+    if len(set(confidences)) < len(confidences):
+        raise CliError(f"--confidence has a value twice: {' '.join(f'{value:g}' for value in confidences)}")
+
+    from mnistpro_jax.analysis.folder import results_folder
+    from mnistpro_jax.evaluation import EvaluationRequest, evaluate
+
+    request = EvaluationRequest(
+        level=arguments.level,
+        agent=arguments.agent,
+        episodes=arguments.episodes,
+        source=arguments.data,
+        split=arguments.split,
+        seed=arguments.seed,
+        confidences=confidences,
+        window=arguments.window,
+        stride=arguments.stride,
+        budget=arguments.budget,
+        outline=arguments.outline,
+        batch=arguments.batch,
+    )
+    if arguments.split == "train":
+        _note("warning: these are training images; results do not compare with those of the test split")
+    with contextlib.ExitStack() as stack:
+        folder = None
+        if arguments.out is not None:
+            folder = stack.enter_context(results_folder(arguments.out, arguments.overwrite))
+        with _progress() as report:
+            runs = []
+            for run in evaluate(request, report):
+                runs.append(run)
+                if folder is not None:
+                    report("writing", 0, 0)
+                    name = "" if len(confidences) < 2 else _run_folder(run)
+                    _write_run(folder / name, run, arguments.pictures or 0)
+        summaries = [run.summary for run in runs]
+        printed: dict[str, Any] = summaries[0] if len(confidences) < 2 else {"runs": summaries}
+        if folder is not None and len(confidences) > 1:
+            from mnistpro_jax.analysis.records import write_json
+
+            write_json(folder / "summary.json", printed)
+
+    if arguments.json:
+        print(json.dumps(printed, indent=2, allow_nan=False))
+    else:
+        from mnistpro_jax.analysis import tables
+
+        if len(confidences) < 2:
+            tables.print_summary(_stdout(), summaries[0])
+        else:
+            tables.print_sweep(_stdout(), summaries)
+    if arguments.out is not None:
+        _note(f"results are in {arguments.out}")
+    return 0
+
+
+def _run_folder(run: Evaluation) -> str:
+    from mnistpro_jax.analysis.folder import RUN_PREFIX
+
+    # repr: the shortest text that is this number, so that no two thresholds share a folder.
+    return f"{RUN_PREFIX}{run.settings.confidence!r}"
+
+
+def _write_run(folder: Path, run: Evaluation, pictures: int) -> None:
+    from mnistpro_jax.analysis import folder as names
+    from mnistpro_jax.analysis.pictures import write_episode_pictures, write_grid
+    from mnistpro_jax.analysis.records import write_json, write_jsonl
+
+    folder.mkdir(exist_ok=True)
+    records = run.records()
+    write_jsonl(folder / names.EPISODES, records)
+    if pictures:
+        chosen = records[:pictures]
+        canvases = [run.canvas(number) for number in range(len(chosen))]
+        window = run.settings.window
+        for record, canvas in zip(chosen, canvases, strict=True):
+            write_episode_pictures(
+                folder / names.PICTURES, record, canvas, window=window, outline=run.settings.outline
+            )
+        write_grid(folder / names.PICTURES / "grid.png", chosen, canvases, window)
+    write_json(folder / names.SUMMARY, run.summary)
+
+
+# ---- agents, envs ------------------------------------------------------------------------------------------
+
+
+def _agents(arguments: argparse.Namespace) -> int:
+    from mnistpro_jax.agents import agent_names, describe
+    from mnistpro_jax.evaluation import reads
+
+    agents: list[dict[str, Any]] = [
+        {"name": name, "description": describe(name), "reads": reads(name)} for name in agent_names()
+    ]
+    if arguments.json:
+        print(json.dumps({"agents": agents}, indent=2))
+        return 0
+    from mnistpro_jax.analysis.tables import plain_table
+
+    rows = [(agent["name"], "yes" if agent["reads"] else "no", agent["description"]) for agent in agents]
+    columns = [("agent", "left"), ("reads", "left"), ("what it does", "left")]
+    console = _stdout()
+    console.print()
+    console.print(plain_table(columns, rows))
+    console.print("[dim]Agents that read compare what they saw with the training images.[/dim]")
+    return 0
+
+
+def _envs(arguments: argparse.Namespace) -> int:
+    from mnistpro_jax.env import OBSERVATIONS
+    from mnistpro_jax.registration import registered
+
+    environments = [_environment_facts(name) for name in registered()]
+    if arguments.json:
+        print(json.dumps({"environments": environments}, indent=2))
+        return 0
+    from mnistpro_jax.analysis.tables import plain_table
+
+    console = _stdout()
+    worlds = [
+        (
+            facts["id"],
+            " x ".join(map(str, facts["canvas"])),
+            str(facts["window"]),
+            str(facts["stride"]),
+            str(facts["budget"]),
+            str(facts["actions"]),
+        )
+        for facts in environments
+    ]
+    headings = [("environment", "left"), ("canvas, px", "left")]
+    headings += [(name, "right") for name in ("window, px", "stride, px", "budget", "actions")]
+    console.print()
+    console.print(plain_table(headings, worlds))
+    console.print(
+        "[dim]MnistPro-L<n>-v0 exists for every number n of digits; actions: 4 moves and all answers.[/dim]"
+    )
+    for facts in environments:
+        rows = []
+        for mode, view in facts["observations"].items():
+            arrays = [f"{array['dtype']} {_shape(array['shape'])}" for array in view["arrays"].values()]
+            names = list(view["arrays"])
+            text = arrays[0] if len(arrays) == 1 else f"{' and '.join(names)}: {arrays[0]} each"
+            rows.append((mode, text, f"{view['bytes']:,}"))
+        console.print()
+        console.print(
+            plain_table([(f"view of {facts['id']}", "left"), ("arrays", "left"), ("bytes", "right")], rows)
+        )
+    console.print()
+    console.print(plain_table([("view", "left"), ("what it is", "left")], list(OBSERVATIONS.items())))
+    return 0
+
+
+def _environment_facts(env_id: str) -> dict[str, Any]:
+    """What an id's environment looks like, without its bank. canvas: height, width."""
+    from mnistpro_jax.env import OBSERVATIONS, Environment, default_budget
+    from mnistpro_jax.registration import level_of
+    from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
+    from mnistpro_jax.worlds.pipeline import NATIVE
+
+    level = level_of(env_id)
+    height, width = PUBLISHED_SIZE, PUBLISHED_SIZE * level
+    observations = {}
+    for mode in OBSERVATIONS:
+        env = Environment(
+            height,
+            width,
+            level,
+            10,
+            PUBLISHED_SIZE // NATIVE,
+            _DEFAULT_WINDOW,
+            _DEFAULT_STRIDE,
+            observation=mode,
+        )
+        view = env.observation_space()["view"]
+        boxes = dict(view.fields) if hasattr(view, "fields") else {"view": view}
+        arrays = {
+            name: {"shape": list(box.shape), "dtype": str(_dtype(box.dtype))} for name, box in boxes.items()
+        }
+        size = sum(math.prod(box.shape) * _dtype(box.dtype).itemsize for box in boxes.values())
+        observations[mode] = {"arrays": arrays, "bytes": size, "description": OBSERVATIONS[mode]}
+    return {
+        "id": env_id,
+        "level": level,
+        "canvas": [height, width],
+        "window": env.window,
+        "stride": env.stride,
+        "budget": default_budget(height, width, env.window, env.stride),
+        "actions": 4 + env.num_classes**level,
+        "observations": observations,
+    }
+
+
+def _dtype(dtype: Any) -> Any:
+    import numpy as np
+
+    return np.dtype(dtype)
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return f"({', '.join(map(str, shape))})"
+
+
+# ---- render, bench -----------------------------------------------------------------------------------------
+
+
+def _render(arguments: argparse.Namespace) -> int:
+    from mnistpro_jax import data
+    from mnistpro_jax.analysis import folder as names
+    from mnistpro_jax.analysis.pictures import canvas_of_record, write_episode_pictures
+    from mnistpro_jax.analysis.records import read_episodes
+
+    runs = [path for path in names.results_in(arguments.source) if path.name.startswith(names.RUN_PREFIX)]
+    if runs and not (arguments.source / names.EPISODES).exists():
+        raise CliError(f"{arguments.source} holds several runs; name one: {', '.join(map(str, runs))}")
+    episodes = read_episodes(arguments.source)
+    home = arguments.source if arguments.source.is_dir() else arguments.source.parent
+    settings = _run_settings(home / names.SUMMARY)
+    chosen = [record for record in episodes if record["episode"] == arguments.episode]
+    if not chosen:
+        numbers = [record["episode"] for record in episodes]
+        held = f"it holds episodes {min(numbers)} to {max(numbers)}" if numbers else "it holds none"
+        raise CliError(f"--episode {arguments.episode} is not in {arguments.source}; {held}")
+    record = chosen[0]
+    canvas = canvas_of_record(record, data.load(record["source"], record["split"]))
+    written = write_episode_pictures(
+        arguments.out or home / names.PICTURES,
+        record,
+        canvas,
+        window=settings["window"],
+        outline=settings["outline"],
+        remembered=arguments.remembered,
+        sheet=arguments.which != "gif",
+        gif=arguments.which != "sheet",
+    )
+    for path in written:
+        print(path)
+    return 0
+
+
+def _run_settings(path: Path) -> dict[str, Any]:
+    """The summary beside stored episodes, with what drawing needs checked."""
+    if not path.is_file():
+        raise CliError(
+            f"no {path.name} beside the episodes (expected {path}): the size of the window is in it"
+        )
+    try:
+        summary = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise CliError(f"{path} is not a complete JSON object ({error})") from None
+    if (
+        not isinstance(summary, dict)
+        or type(summary.get("window")) is not int
+        or type(summary.get("outline")) is not bool
+    ):
+        raise CliError(f"{path} does not say 'window' (pixels) and 'outline' (true or false) of the run")
+    return summary
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    return int(_benchmark().run(arguments))
+
+
+def _benchmark() -> Any:
+    import importlib
+
+    return importlib.import_module("mnistpro_jax.benchmark")
+
+
+# ---- Output ------------------------------------------------------------------------------------------------
+
+
+def _stdout() -> Console:
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False)
+
+
+def _note(text: str) -> None:
+    print(f"mnistpro: {text}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Report]:
+    """Says on standard error what is being done, on a terminal alone; what it drew is gone afterwards."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeElapsedColumn(), console=Console(stderr=True, highlight=False), transient=True
+    ) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            # rich keeps a total that is given as None, so that a task of unknown length must be a new one.
+            nonlocal task
+            current = bar.tasks[-1]
+            if current.description != what:
+                bar.remove_task(task)
+                task = bar.add_task(what, total=total or None)
+            bar.update(task, completed=done)
+
+        yield report
