@@ -83,7 +83,8 @@ def popcount_pair(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.A
 def funnel(low: jax.Array, high: jax.Array, shift: jax.Array) -> jax.Array:
     """The 32 bits that start ``shift`` (0..31) bits into the 64-bit pair (low, high)."""
     # A shift by 32 is undefined, so the upper word is shifted in two parts.
-    return (low >> shift) | ((high << jnp.uint32(1)) << (jnp.uint32(31) - shift))
+    carried: jax.Array = (high << jnp.uint32(1)) << (jnp.uint32(31) - shift)
+    return (low >> shift) | carried
 
 
 def word_and_bit(column: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -28,7 +28,8 @@ def materialised(compute: Callable[[], T], one: jax.Array) -> T:
         # A loop is the one thing that XLA neither fuses into its users nor takes apart, if it cannot count.
         shapes = jax.eval_shape(compute)
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return jax.lax.fori_loop(0, one, lambda _, __: compute(), empty)
+        filled: T = jax.lax.fori_loop(0, one, lambda _, __: compute(), empty)
+        return filled
 
     return in_loop() if _on_cpu() else compute()
 
@@ -43,13 +44,15 @@ def where_needed(
     """
 
     def select(needed: jax.Array, arguments: Any, otherwise: T, shared: Any) -> T:
-        return jax.tree.map(
+        selected: T = jax.tree.map(
             lambda new, old: jnp.where(needed, new, old), compute(arguments, shared), otherwise
         )
+        return selected
 
     @custom_vmap
     def choose(needed: jax.Array, arguments: Any, otherwise: T, shared: Any) -> T:
-        return jax.lax.cond(needed, lambda: compute(arguments, shared), lambda: otherwise)
+        chosen: T = jax.lax.cond(needed, lambda: compute(arguments, shared), lambda: otherwise)
+        return chosen
 
     @choose.def_vmap
     def choose_batch(
@@ -59,7 +62,9 @@ def where_needed(
         axes = [jax.tree.map(lambda b: 0 if b else None, part) for part in batched]
 
         def every() -> T:
-            return jax.vmap(select, in_axes=tuple(axes), axis_size=size)(needed, arguments, otherwise, shared)
+            batched_select = jax.vmap(select, in_axes=tuple(axes), axis_size=size)
+            selected: T = batched_select(needed, arguments, otherwise, shared)
+            return selected
 
         if not needed_batched or any(jax.tree.leaves(shared_batched)) or not _on_cpu():
             # One decision for all, nothing shared (params swept by vmap), or no CPU: the plain form.
@@ -88,7 +93,8 @@ def where_needed(
                 return start + chunk, result
 
             zero = jnp.zeros((), jnp.int32)
-            return jax.lax.while_loop(lambda carry: carry[0] < count, body, (zero, result))[1]
+            filled: T = jax.lax.while_loop(lambda carry: carry[0] < count, body, (zero, result))[1]
+            return filled
 
         return compact(), jax.tree.map(lambda _: True, otherwise)
 
@@ -99,7 +105,7 @@ def where_needed(
 def _on_cpu() -> bool:
     """Whether programs traced now are for a CPU. A wrong guess costs speed, nothing else."""
     # jax.lax.platform_dependent would know better, but traces every branch: twice the time to the first step.
-    device = jax.config.jax_default_device
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
     if device is None:
         return jax.default_backend() == "cpu"
     return (device if isinstance(device, str) else device.platform) == "cpu"

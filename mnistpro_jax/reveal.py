@@ -311,7 +311,8 @@ class PixelMask(_WindowMask):
 def _bit(words: jax.Array, column: jax.Array) -> jax.Array:
     """Whether bit ``column`` of uint32 (words,) is set, bool ()."""
     number, bit = bitmap.word_and_bit(column)
-    return ((words[number] >> bit) & jnp.uint32(1)) == 1
+    found: jax.Array = ((words[number] >> bit) & jnp.uint32(1)) == 1
+    return found
 
 
 def _interior(axis: Axis, corner: jax.Array) -> tuple[jax.Array, jax.Array]:

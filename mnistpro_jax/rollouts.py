@@ -88,7 +88,7 @@ def rollout(
     key: jax.Array,
     env: Environment,
     params: EnvParams,
-    policy: Policy,
+    policy: Policy[Any],
     num_episodes: int,
     *,
     scenes: NDArray[np.integer] | None = None,
@@ -154,7 +154,7 @@ def _as_tree(part: Trajectories) -> tuple[Any, ...]:
 def _collect(
     env: Environment,
     params: EnvParams,
-    policy: Policy,
+    policy: Policy[Any],
     plan: _Plan,
     first: int,
     count: int,
@@ -183,7 +183,7 @@ def _collect(
 
 
 def _start(
-    env: Environment, params: EnvParams, policy: Policy, plan: _Plan, base: jax.Array, episode: jax.Array
+    env: Environment, params: EnvParams, policy: Policy[Any], plan: _Plan, base: jax.Array, episode: jax.Array
 ) -> tuple[jax.Array, Observation, State, Any]:
     """The beginning of an episode: (its key for actions, observation, state, the policy's memory)."""
     scene_key, start_key, memory_key, action_key = jax.random.split(
@@ -206,7 +206,7 @@ def _begin(
     chunk: int,
     length: int,
     params: EnvParams,
-    policy: Policy,
+    policy: Policy[Any],
     plan: _Plan,
     base: jax.Array,
 ) -> _Lanes:
@@ -236,7 +236,7 @@ def _advance(
     env: Environment,
     length: int,
     params: EnvParams,
-    policy: Policy,
+    policy: Policy[Any],
     plan: _Plan,
     base: jax.Array,
     limit: jax.Array,
@@ -245,9 +245,9 @@ def _advance(
 ) -> _Lanes:
     """At most ``turns`` steps of all lanes."""
     shared = (params, policy, plan, base)
-
-    def start(episode: jax.Array, shared: Any) -> tuple[jax.Array, Observation, State, Any]:
-        return _start(env, *shared, episode)
+    def start(episode: jax.Array, shared: tuple[Any, ...]) -> tuple[jax.Array, Observation, State, Any]:
+        params, policy, plan, base = shared
+        return _start(env, params, policy, plan, base, episode)
 
     def turn(lanes: _Lanes) -> _Lanes:
         running = lanes.episode < limit

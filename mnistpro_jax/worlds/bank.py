@@ -243,7 +243,8 @@ def scale(bits: jax.Array, limit: jax.Array) -> jax.Array:
     lowest = low_bits * low_limit
     middle = high_bits * low_limit + (lowest >> sixteen)
     other = low_bits * high_limit + (middle & low)
-    return (high_bits * high_limit + (middle >> sixteen) + (other >> sixteen)).astype(jnp.int32)
+    product: jax.Array = high_bits * high_limit + (middle >> sixteen) + (other >> sixteen)
+    return product.astype(jnp.int32)
 
 
 def _place(strip: jax.Array, column: jax.Array, words: int) -> jax.Array:
