@@ -337,8 +337,6 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         outline=arguments.outline,
         batch=arguments.batch,
     )
-    if arguments.split == "train":
-        _note("warning: these are training images; results do not compare with those of the test split")
     with contextlib.ExitStack() as stack:
         folder = None
         if arguments.out is not None:
@@ -358,6 +356,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
             write_json(folder / "summary.json", printed)
 
+    if arguments.split == "train":
+        _note("warning: these are training images; results do not compare with those of the test split")
     if arguments.json:
         print(json.dumps(printed, indent=2, allow_nan=False))
     else:

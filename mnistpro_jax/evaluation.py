@@ -108,7 +108,7 @@ def evaluate(request: EvaluationRequest, report: Report | None = None) -> Iterat
     _check(request)
     say("loading images", 0, 0)
     dataset = data.load(request.source, request.split)
-    env, bank = _world(request, dataset)
+    env, bank = world(request, dataset)
     params = registration.make_params(env, bank, budget=request.budget)
     geometry = Geometry.of(env)
     count = len(bank.episodes.scenes) if bank.episodes is not None else 0
@@ -170,6 +170,21 @@ def draw_indices(num_images: int, level: int, num_episodes: int, seed: int) -> n
     return np.concatenate(rounds)[:num_episodes, None].astype(np.int32)
 
 
+def world(request: EvaluationRequest, dataset: data.Dataset) -> tuple[Environment, Bank]:
+    """The environment of a request, and a bank that lists its episodes in order.
+
+    Published episodes begin where the published rule puts them for the request's window; others at a random
+    stroke pixel.
+    """
+    static = {"window": request.window, "stride": request.stride, "outline": request.outline}
+    if request.episodes is None:
+        bank = registration.published_bank(request.level, request.window)
+        return registration.environment(bank, start="published", **static), bank
+    indices = draw_indices(len(dataset), request.level, request.episodes, request.seed)
+    bank = episode_bank(dataset, indices)
+    return registration.environment(bank, start="stroke", **static), bank
+
+
 def _check(request: EvaluationRequest) -> None:
     if request.level < 1:
         raise ValueError(f"level is {request.level}; expected the number of digits, 1 or more")
@@ -195,17 +210,6 @@ def _check(request: EvaluationRequest) -> None:
             )
     elif request.episodes < 1:
         raise ValueError(f"episodes is {request.episodes}; expected 1 or more, or the published list")
-
-
-def _world(request: EvaluationRequest, dataset: data.Dataset) -> tuple[Environment, Bank]:
-    """The environment, and a bank that lists the episodes to run."""
-    static = {"window": request.window, "stride": request.stride, "outline": request.outline}
-    if request.episodes is None:
-        bank = registration.published_bank(request.level, request.window)
-        return registration.environment(bank, start="published", **static), bank
-    indices = draw_indices(len(dataset), request.level, request.episodes, request.seed)
-    bank = episode_bank(dataset, indices)
-    return registration.environment(bank, start="stroke", **static), bank
 
 
 def _default_batch(reading: bool) -> int:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mnistpro_jax.compile_hints import materialised, where_needed
-from tests.episodes import assert_trees_equal
+from tests.episodes import assert_trees_equal, quick_jit
 
 # ---- where_needed ---------------------------------------------------------------------------------------------
 
@@ -21,11 +21,10 @@ def compute(arguments: Any, shared: Any) -> Any:
     """Draws, gathers and a typed key: what a reset is made of. Arguments: (key, int32 ())."""
     key, number = arguments
     table, offset = shared
-    ours, theirs = jax.random.split(key)
-    drawn = jax.random.randint(ours, (3,), 0, 1000, jnp.int32)
+    drawn = (jax.random.bits(key, (3,), jnp.uint32) >> jnp.uint32(8)).astype(jnp.int32)
     return {
         "drawn": drawn + table[number] + offset,
-        "key": theirs,
+        "key": key,
         "flag": number % 2 == 0,
         "row": (table.astype(jnp.uint8)[:4], jnp.float32(0.5) * drawn[0].astype(jnp.float32)),
     }
@@ -73,8 +72,8 @@ _programs: dict[Any, Any] = {}
 
 
 def _mapped(function: Any, axes: Any) -> Any:
-    """``jit(vmap(function))``, made once for each, so that masks of one size share a program."""
-    return _programs.setdefault((function, axes), jax.jit(jax.vmap(function, in_axes=axes)))
+    """``quick_jit(vmap(function))``, made once for each, so that masks of one size share a program."""
+    return _programs.setdefault((function, axes), quick_jit(jax.vmap(function, in_axes=axes)))
 
 
 ALL_BATCHED = (0, 0, 0, None)
@@ -146,7 +145,7 @@ def test_batched_and_unbatched_arguments(case: str) -> None:
         many if axis == 0 else one
         for axis, many, one in zip(shared_axes, (tables, offsets), shared, strict=True)
     )
-    mapped = [jax.jit(jax.vmap(function, in_axes=axes)) for function in (hinted, plain)]
+    mapped = [quick_jit(jax.vmap(function, in_axes=axes)) for function in (hinted, plain)]
     have, want = (program(needed, arguments, otherwise, shared) for program in mapped)
     assert_trees_equal(data_of(have), data_of(want))
 
@@ -160,7 +159,7 @@ def test_nested_vmap(inner: int) -> None:
     density = np.array([0.0, 0.2, 0.6, 1.0])[:, None]
     needed = jnp.asarray(np.random.default_rng(0).random((rows, inner)) < density)
     have, want = (
-        jax.jit(jax.vmap(jax.vmap(function, ALL_BATCHED), ALL_BATCHED))(needed, *grid, shared)
+        quick_jit(jax.vmap(jax.vmap(function, ALL_BATCHED), ALL_BATCHED))(needed, *grid, shared)
         for function in (hinted, plain)
     )
     assert_trees_equal(data_of(have), data_of(want))
@@ -173,7 +172,7 @@ def test_nested_vmap_over_shared_values() -> None:
     needed = jnp.asarray(np.random.default_rng(2).random(size) < 0.4)
     offsets = jnp.asarray([1, 20, 300], jnp.int32)
     have, want = (
-        jax.jit(
+        quick_jit(
             jax.vmap(
                 lambda offset, function=function: jax.vmap(function, ALL_BATCHED)(
                     needed, arguments, otherwise, (table, offset)
@@ -196,7 +195,7 @@ def test_inside_scan_and_cond() -> None:
             after = jax.lax.cond(jnp.any(mask), lambda: step(mask, (carry["key"], arguments[1]), carry, shared), lambda: carry)
             return after, after["drawn"]
 
-        return jax.jit(lambda carry: jax.lax.scan(body, carry, masks))(otherwise)
+        return quick_jit(lambda carry: jax.lax.scan(body, carry, masks))(otherwise)
 
     assert_trees_equal(data_of(run(hinted)), data_of(run(plain)))
 

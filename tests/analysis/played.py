@@ -34,7 +34,7 @@ SETTINGS = RunSettings(
     seed=3,
 )
 
-# Kinds of action, and what is answered (None: the label). Every ending, a revisit, a wrong and a half right answer.
+# Kinds of action, and what is answered (None: the label). Every ending, a revisit, half right answers.
 SCRIPTS: tuple[tuple[Sequence[int], Sequence[int] | None], ...] = (
     ((3, 3, ANSWER), None),
     ((0, 1, 2, 3, ANSWER), None),
