@@ -604,28 +604,24 @@ def _progress() -> Iterator[Report]:
         yield lambda what, done, total: None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TimeElapsedColumn(), console=Console(stderr=True, highlight=False), transient=True
-    ) as bar:
-        task = bar.add_task("starting", total=None)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[count]}"),
+    )
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None, count="")
 
         def report(what: str, done: int, total: int) -> None:
-            # rich keeps a total that is given as None, so that a task of unknown length must be a new one.
+            # A task of its own for each thing that is done, so that the clock shows how long this one takes.
             nonlocal task
-            current = bar.tasks[-1]
-            if current.description != what:
+            if bar.tasks[-1].description != what:
                 bar.remove_task(task)
-                task = bar.add_task(what, total=total or None)
-            bar.update(task, completed=done)
+                task = bar.add_task(what, total=total or None, count="")
+            bar.update(task, completed=done, count=f"{done:,} of {total:,}" if total else "")
 
         yield report

@@ -28,7 +28,7 @@ CANVAS = 224 * 448
 
 def statistics(kind: str) -> Any:
     """The counts above as numpy (int32, as an environment has them) or as JAX arrays."""
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.asarray(rows, bool if name == "digits_correct" else np.int32)
         for name, rows in COUNTS.items()
     }
@@ -37,7 +37,7 @@ def statistics(kind: str) -> Any:
     return SimpleNamespace(**arrays)
 
 
-EXPECTED = {
+EXPECTED: dict[str, Any] = {
     "stroke_coverage": [0.25, 1.0, 0.5],
     "stroke_coverage_readable": [0.2, 1.0, 0.4],
     "digit_stroke_coverage": [[0.8, 20 / 300], [1.0, 1.0], [0.5, 1.0]],

@@ -31,9 +31,9 @@ WALKS, TURNS = 24, 24
 
 
 def place_and_show(mask: RevealedMask) -> Any:
-    """A function of (start (2,), corners (T, 2)) that shows the windows one after another."""
+    """A function of (start (2,), corners (T, 2), 1) that shows the windows one after another."""
 
-    def walk(start: jax.Array, corners: jax.Array) -> Any:
+    def walk(start: jax.Array, corners: jax.Array, one: jax.Array) -> Any:
         place = mask.place(start, start)
         revealed = mask.first_look(place, start)
         visited = mask.add_corner(jnp.zeros(mask.shape, jnp.uint32), place, start)
@@ -48,9 +48,9 @@ def place_and_show(mask: RevealedMask) -> Any:
                 fresh = fresh.at[:, rows].set(strip)
             again = mask.contains_corner(visited, place, xy)
             visited = mask.add_corner(visited, place, xy)
-            return (look.mask, visited), (fresh, mask.pixels(look.mask, start), again)
+            return (look.mask, visited), (fresh, mask.pixels(look.mask, start, one), again)
 
-        return mask.pixels(revealed, start), jax.lax.scan(show, (revealed, visited), corners)[1]
+        return mask.pixels(revealed, start, one), jax.lax.scan(show, (revealed, visited), corners)[1]
 
     return walk
 
@@ -78,8 +78,9 @@ def test_masks_show_what_the_windows_showed(geometry: tuple[int, ...], kind: typ
     height, width, window, stride, low, high = geometry
     mask = kind(Axis(width, window, stride, low, high), Axis(height, window, stride, low, high))
     starts, corners = walks(geometry)
-    arguments = (jnp.asarray(starts, jnp.int32), jnp.asarray(corners, jnp.int32))
-    first, (fresh, pixels, again) = jax.tree.map(np.asarray, quick_jit(jax.vmap(place_and_show(mask)))(*arguments))
+    arguments = (jnp.asarray(starts, jnp.int32), jnp.asarray(corners, jnp.int32), jnp.int32(1))
+    play = quick_jit(jax.vmap(place_and_show(mask), in_axes=(0, 0, None)))
+    first, (fresh, pixels, again) = jax.tree.map(np.asarray, play(*arguments))
     interior = np.zeros((window, window), bool)
     interior[low : window - high, low : window - high] = True
     np.testing.assert_array_equal(mask.interior, pack(interior))

@@ -28,13 +28,13 @@ def canvas_of_record(record: dict[str, Any], dataset: Dataset) -> Pixels:
     if indices.min() < 0 or indices.max() >= len(dataset):
         raise DataError(
             f"Episode {record['episode']} shows images {record['indices']}, but {where} has images "
-            f"0..{len(dataset) - 1}; expected the data that the episode was collected from."
+            f"0..{len(dataset) - 1}; expected the data that the episode came from."
         )
     labels = dataset.labels[indices].tolist()
     if labels != record["labels"]:
         raise DataError(
             f"Episode {record['episode']} says that images {record['indices']} show {record['labels']}, "
-            f"but in {where} they show {labels}; expected the data that the episode was collected from."
+            f"but in {where} they show {labels}; expected the data that the episode came from."
         )
     return canvas_of(dataset.images[indices])
 

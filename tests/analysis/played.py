@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -81,10 +82,10 @@ def trajectories() -> Trajectories:
         windows[number, : len(episode.windows)] = episode.windows
         kinds[number, : episode.steps] = kinds_of(number)
 
-    def column(name: str, dtype: type = np.int32) -> np.ndarray:
+    def column(name: str, dtype: type = np.int32) -> Any:
         return np.asarray([getattr(episode, name) for episode in episodes], dtype)
 
-    statistics = EpisodeStatistics(
+    columns: dict[str, Any] = dict(
         steps=column("steps"),
         moves=column("moves"),
         revisits=column("revisits"),
@@ -101,7 +102,7 @@ def trajectories() -> Trajectories:
         episode_return=column("episode_return", np.float32),
     )
     indices = np.arange(2 * len(episodes), dtype=np.int32).reshape(-1, 2)
-    return Trajectories(indices, windows, kinds, statistics)
+    return Trajectories(indices, windows, kinds, EpisodeStatistics(**columns))
 
 
 def outcomes() -> Outcomes:

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 import pytest
 
-from mnistpro_jax.analysis import records as records_module
 from mnistpro_jax.analysis.outcomes import Outcomes
 from mnistpro_jax.analysis.records import episode_records, read_episodes, write_json, write_jsonl
 from mnistpro_jax.rollouts import Trajectories
@@ -96,10 +95,11 @@ def test_writing_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     def interrupted(*args: object, **kwargs: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(records_module.json, "dumps", interrupted)
-    for write in (lambda: write_jsonl(path, [{}]), lambda: write_json(path, {})):
-        with pytest.raises(KeyboardInterrupt):
-            write()
+    monkeypatch.setattr(json, "dumps", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_jsonl(path, [{}])
+    with pytest.raises(KeyboardInterrupt):
+        write_json(path, {})
     monkeypatch.undo()
     assert json.loads(path.read_text()) == {"a": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["summary.json"]

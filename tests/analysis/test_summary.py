@@ -127,7 +127,7 @@ def test_published_best_stands_beside_the_published_world_alone() -> None:
         {"split": "train"},
         {"budget": 77},
     ):
-        other = dataclasses.replace(published, **change)  # type: ignore[arg-type]
+        other = dataclasses.replace(published, **change)
         assert summarise(outcomes(), other)["published_best"] is None
 
 
