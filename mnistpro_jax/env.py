@@ -336,8 +336,12 @@ class Environment:
         look, look_interior, revisits, visited = materialised(looks, one)
         words = params.bank.crop(after.scene, after.xy, self.window)
         # An answer leaves the window where it was, so that there is nothing new to see.
-        strips, strips_interior = whole.strips(look), interior.strips(look_interior)
-        seen = self._count(words, strips, strips_interior, after.xy)
+
+        # In a loop of its own, so that the crop is not made again for each of the counts.
+        def counts() -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+            return self._count(words, whole.strips(look), interior.strips(look_interior), after.xy)
+
+        seen = materialised(counts, one)
         after = dataclasses.replace(
             after,
             revisits=revisits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -84,18 +85,18 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 # ---- evaluate ----------------------------------------------------------------------------------------------
 
-KEYS = set(
-    "accuracy accuracy_ci95 positional_accuracy average_steps episodes stroke_coverage area_coverage "
-    "stroke_coverage_readable area_coverage_readable revisit_rate average_moves average_return "
-    "control_accuracy endings all_digits_seen accuracy_by_topology accuracy_when_seen budget_left_at_answer published_best level "
-    "window stride budget source split agent confidence seed outline version".split()
-)
+KEYS = """
+    accuracy accuracy_ci95 positional_accuracy control_accuracy average_steps average_moves average_return
+    episodes stroke_coverage stroke_coverage_readable area_coverage area_coverage_readable revisit_rate endings
+    all_digits_seen accuracy_by_topology accuracy_when_seen budget_left_at_answer published_best
+    level window stride budget outline source split agent confidence seed version
+"""
 
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_summary_has_its_keys(folders: dict[int, Path], level: int) -> None:
     summary = summary_of(folders[level])
-    assert set(summary) >= KEYS
+    assert set(summary) >= set(KEYS.split())
     expected = {
         "level": level,
         "agent": "random",
@@ -198,6 +199,22 @@ def test_tables_are_printed_without_json(capsys: pytest.CaptureFixture[str]) -> 
     for expected in ("MNIST-PRO level 2", "published best", "63.0 %", "topology", "step limit"):
         assert expected in printed.out
     assert printed.err == ""
+
+
+def test_progress_is_for_terminals_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    assert main([*RANDOM, "--level", "1", "--json"]) == 0
+    assert "episodes" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\x1b[2K")  # the last thing it does is to clear its line
+    json.loads(capsys.readouterr().out)
 
 
 def test_no_image_comes_twice_before_all_have_come() -> None:

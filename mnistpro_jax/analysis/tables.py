@@ -74,7 +74,7 @@ def main_table(summary: Summary) -> Table:
     every = "every digit" if summary["level"] > 1 else "digit"
     row(f"{every} over {100 * when_seen['threshold']:g} % seen", percent(summary["all_digits_seen"]))
     row(
-        f"accuracy when so ({when_seen['episodes']:,})",
+        f"accuracy on those ({when_seen['episodes']:,})",
         percent(when_seen["accuracy"]),
         interval(when_seen["ci95"]),
     )
