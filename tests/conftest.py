@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import os
 
-from mnistpro_jax import data
-from tests import episodes
+# Before anything imports jax: the suite spends most of its time in the compiler, and optimising machine code
+# changes speed alone, not results.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+
+import pytest  # noqa: E402
+
+from mnistpro_jax import data  # noqa: E402
+from tests import episodes  # noqa: E402
 
 
 @pytest.fixture(scope="session")

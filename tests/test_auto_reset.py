@@ -113,6 +113,27 @@ def test_every_combination_of_ended_lanes() -> None:
         assert_trees_equal(_step()(*arguments, params), expected(*arguments))
 
 
+@pytest.mark.parametrize(
+    ("mode", "outline"), [("glimpse", True), ("canvas", True), ("canvas_full", False), ("published", True)]
+)
+def test_other_views_at_the_boundary(mode: str, outline: bool) -> None:
+    """The new episode's view in the observation, the old one's in ``final_observation``."""
+    env, params = small()
+    env = dataclasses.replace(env, observation=mode, outline=outline)
+
+    def both(key: jax.Array, state: State, action: Action) -> Any:
+        stepped = env.step(key, state, action, params)
+        return stepped, env.step_env(key, state, action, params), env.reset_env(key, params)
+
+    arguments = turn(deeds_of(20, 0.4, seed=1))
+    stepped, (old, *_), (fresh, _) = quick_jit(jax.vmap(both))(*arguments)
+    done = stepped[3] | stepped[4]
+    assert 0 < int(done.sum()) < 20
+    chosen = jax.tree.map(lambda new, kept: jnp.where(done.reshape(-1, *[1] * (kept.ndim - 1)), new, kept), fresh, old)
+    assert_trees_equal(stepped[0], chosen)
+    assert_trees_equal(stepped[5]["final_observation"], old)
+
+
 @pytest.mark.parametrize("single", [0, 31, 63])
 def test_one_lane_among_many(single: int) -> None:
     _, params = small()

@@ -87,8 +87,8 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 KEYS = """
     accuracy accuracy_ci95 positional_accuracy control_accuracy average_steps average_moves average_return
-    episodes stroke_coverage stroke_coverage_readable area_coverage area_coverage_readable revisit_rate endings
-    all_digits_seen accuracy_by_topology accuracy_when_seen budget_left_at_answer published_best
+    episodes stroke_coverage stroke_coverage_readable area_coverage area_coverage_readable revisit_rate
+    endings all_digits_seen accuracy_by_topology accuracy_when_seen budget_left_at_answer published_best
     level window stride budget outline source split agent confidence seed version
 """
 

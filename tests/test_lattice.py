@@ -83,7 +83,8 @@ def test_borders_are_where_cells_begin(case: Case) -> None:
     edges = np.array(sorted(case.corners)) + axis.low
     first = axis.cell(jnp.asarray(np.resize(edges, LONGEST), jnp.int32), lines)
     borders = np.broadcast_to(np.stack(axis.borders(first, count, lines), axis=-1), (LONGEST, count))
-    positions = [block * axis.stride + line for block in range(-1, 2 * LONGEST) for line in case.lines]
+    known = case.lines
+    positions = [block * axis.stride + line for block in range(-1, 2 * LONGEST) for line in known]
     for edge, found in zip(edges.tolist(), borders.tolist(), strict=False):
         at = bisect.bisect_right(positions, edge) - 1
         assert found == positions[at : at + count]

@@ -123,7 +123,7 @@ def topology_table(summary: Summary) -> Table | None:
 def sweep_table(summaries: Sequence[Summary]) -> Table:
     """A row for each run, by its confidence threshold."""
     table = _table()
-    for name in ("confidence", "accuracy", "95 % interval", "steps", "return", "stroke seen", "steps left"):
+    for name in ("confidence", "accuracy", "95 % interval", "steps", "return", "stroke seen"):
         table.add_column(name, justify="right")
     for position, summary in enumerate(summaries, start=1):
         table.add_row(
@@ -133,12 +133,11 @@ def sweep_table(summaries: Sequence[Summary]) -> Table:
             number(summary["average_steps"]),
             number(summary["average_return"]),
             percent(summary["stroke_coverage"]),
-            number(summary["budget_left_at_answer"], 1),
             end_section=position == len(summaries),
         )
     best = summaries[0]["published_best"]
     if best:
-        table.add_row("published", percent(best["accuracy"]), "", number(best["average_steps"]), "", "", "")
+        table.add_row("published", percent(best["accuracy"]), "", number(best["average_steps"]), "", "")
     return table
 
 

@@ -124,7 +124,8 @@ class Bank:
         """Rows y to y + height of the exact canvas, uint32 (m words, height)."""
 
         def of_tile(tile: jax.Array) -> jax.Array:
-            return jax.lax.dynamic_slice(self.tiles, (tile, 0, y), (1, self._words, height))[0]
+            first_word = jnp.zeros((), jnp.int32)
+            return jax.lax.dynamic_slice(self.tiles, (tile, first_word, y), (1, self._words, height))[0]
 
         words = jax.vmap(of_tile)(scene).reshape(-1, height)
         if self.seams is None:

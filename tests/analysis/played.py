@@ -85,22 +85,22 @@ def trajectories() -> Trajectories:
     def column(name: str, dtype: type = np.int32) -> Any:
         return np.asarray([getattr(episode, name) for episode in episodes], dtype)
 
-    columns: dict[str, Any] = dict(
-        steps=column("steps"),
-        moves=column("moves"),
-        revisits=column("revisits"),
-        ending=column("ending"),
-        answer=np.asarray([episode.answer or [-1, -1] for episode in episodes], np.int32),
-        label=column("labels"),
-        correct=column("correct", np.bool_),
-        digits_correct=column("digits_correct", np.bool_),
-        stroke_total=column("stroke_total"),
-        stroke_seen=column("stroke_seen"),
-        stroke_seen_readable=column("stroke_seen_readable"),
-        area_seen=column("area_seen"),
-        area_seen_readable=column("area_seen_readable"),
-        episode_return=column("episode_return", np.float32),
-    )
+    columns: dict[str, Any] = {
+        "steps": column("steps"),
+        "moves": column("moves"),
+        "revisits": column("revisits"),
+        "ending": column("ending"),
+        "answer": np.asarray([episode.answer or [-1, -1] for episode in episodes], np.int32),
+        "label": column("labels"),
+        "correct": column("correct", np.bool_),
+        "digits_correct": column("digits_correct", np.bool_),
+        "stroke_total": column("stroke_total"),
+        "stroke_seen": column("stroke_seen"),
+        "stroke_seen_readable": column("stroke_seen_readable"),
+        "area_seen": column("area_seen"),
+        "area_seen_readable": column("area_seen_readable"),
+        "episode_return": column("episode_return", np.float32),
+    }
     indices = np.arange(2 * len(episodes), dtype=np.int32).reshape(-1, 2)
     return Trajectories(indices, windows, kinds, EpisodeStatistics(**columns))
 
