@@ -38,8 +38,12 @@ def enlarged_crop(images: jax.Array, scene: jax.Array, xy: jax.Array, one: jax.A
 
     Each pass is kept in memory (``one``: see ``compile_hints.materialised``); fused into one loop it is far slower.
     """
-    corner = jnp.minimum(xy // FACTOR, pipeline.NATIVE + 2 - CELLS)  # in padded cells: one before the window's
-    patch = jax.lax.dynamic_slice(images, (scene, corner[1], corner[0]), (1, CELLS, CELLS))[0].astype(jnp.int32)
+    corner = jnp.minimum(
+        xy // FACTOR, pipeline.NATIVE + 2 - CELLS
+    )  # in padded cells: one before the window's
+    patch = jax.lax.dynamic_slice(images, (scene, corner[1], corner[0]), (1, CELLS, CELLS))[0].astype(
+        jnp.int32
+    )
 
     def enlarge(values: jax.Array, start: jax.Array, first: jax.Array) -> jax.Array:
         position = start + jnp.arange(WINDOW, dtype=jnp.int32)
@@ -84,8 +88,12 @@ def rate(crop: Callable[..., jax.Array], bank: object, count: int, batch: int, r
 
 def main() -> None:
     """Check that both agree, then measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--split", default="test", choices=("train", "test"), help="MNIST split (default: test)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--split", default="test", choices=("train", "test"), help="MNIST split (default: test)"
+    )
     parser.add_argument("--batches", nargs="+", type=int, default=[1024, 8192], help="windows side by side")
     args = parser.parse_args()
     dataset = data.load("mnist", args.split)
@@ -105,8 +113,7 @@ def main() -> None:
         raise AssertionError("stored and enlarged windows differ")
     for batch in args.batches:
         rates = [
-            rate(crop, held, len(dataset), batch)
-            for crop, held in ((stored, bank), (enlarged_crop, images))
+            rate(crop, held, len(dataset), batch) for crop, held in ((stored, bank), (enlarged_crop, images))
         ]
         print(
             json.dumps(

@@ -35,7 +35,26 @@ _HOME = {
     "rollout": "rollouts",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = [
+    "Action",
+    "Bank",
+    "Ending",
+    "EnvParams",
+    "Environment",
+    "EpisodeStatistics",
+    "FusedCanvas",
+    "Kind",
+    "Observation",
+    "State",
+    "digit_bank",
+    "episode_bank",
+    "make",
+    "make_params",
+    "published_bank",
+    "published_episodes",
+    "registered",
+    "rollout",
+]
 
 if TYPE_CHECKING:
     from mnistpro_jax.env import Environment, EnvParams

@@ -52,20 +52,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=1.0, help="length of one timed run, seconds (default: 1.0)"
     )
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs, of which the median counts (default: 5)")
-    parser.add_argument("--split", choices=("train", "test"), default="test", help="MNIST split (default: test)")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, nothing else")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="timed runs, of which the median counts (default: 5)"
+    )
+    parser.add_argument(
+        "--split", choices=("train", "test"), default="test", help="MNIST split (default: test)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and return the exit code."""
-    for name, values in (("--batches", args.batches), ("--repeats", [args.repeats]), ("--level", [args.level])):
+    for name, values in (
+        ("--batches", args.batches),
+        ("--repeats", [args.repeats]),
+        ("--level", [args.level]),
+    ):
         if min(values) < 1:
             raise ValueError(f"{name} is {min(values)}; expected 1 or more")
     if args.seconds <= 0:
         raise ValueError(f"--seconds is {args.seconds}; expected more than 0")
     report = measure(
-        args.level, tuple(args.observations), tuple(args.batches), args.seconds, args.repeats, args.split, _say
+        args.level,
+        tuple(args.observations),
+        tuple(args.batches),
+        args.seconds,
+        args.repeats,
+        args.split,
+        _say,
     )
     if args.json:
         print(json.dumps(report))
@@ -323,7 +339,16 @@ def _print_tables(report: dict[str, Any]) -> None:
         f"Reference, one episode at a time drawn with Pillow: {report['reference_steps_per_s']:,} steps/s."
     )
     table = Table(title="Steps a second, everything tracked, auto-reset on")
-    for name in ("observation", "bytes", "state", "batch", "steps/s", "x reference", "with final", "x reference"):
+    for name in (
+        "observation",
+        "bytes",
+        "state",
+        "batch",
+        "steps/s",
+        "x reference",
+        "with final",
+        "x reference",
+    ):
         table.add_column(name, justify="left" if name == "observation" else "right")
     table.add_column("compile s", justify="right")
     for mode, result in report["modes"].items():

@@ -24,7 +24,7 @@ def num_words(width: int) -> int:
 
 def pack(bits: jax.Array) -> jax.Array:
     """Pack (..., H, W) of booleans or {0, 1} into uint32 (..., words, H)."""
-    height, width = bits.shape[-2:]
+    width = bits.shape[-1]
     words = num_words(width)
     padding = [(0, 0)] * (bits.ndim - 1) + [(0, words * WORD_BITS - width)]
     lanes = jnp.pad(bits.astype(jnp.uint32), padding).reshape(*bits.shape[:-1], words, WORD_BITS)

@@ -88,7 +88,9 @@ def where_needed(
                 part = jax.tree.map(lambda leaf: leaf[jnp.minimum(lanes, size - 1)], full_arguments)
                 computed = jax.vmap(compute, in_axes=(0, None))(part, shared)
                 result = jax.tree.map(
-                    lambda old, new: old.at[lanes].set(new, mode="drop", unique_indices=True), result, computed
+                    lambda old, new: old.at[lanes].set(new, mode="drop", unique_indices=True),
+                    result,
+                    computed,
                 )
                 return start + chunk, result
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from mnistpro_jax import bitmap, picture, reveal, spaces
 from mnistpro_jax.compile_hints import materialised, where_needed
+from mnistpro_jax.lattice import div_rem
 from mnistpro_jax.types import (
     Action,
     Ending,
@@ -34,7 +35,6 @@ from mnistpro_jax.types import (
     State,
     pytree,
 )
-from mnistpro_jax.lattice import div_rem
 from mnistpro_jax.worlds.bank import Bank
 
 OBSERVATIONS = {
@@ -112,7 +112,9 @@ class Environment:
                 f"{self.height} x {self.width}. Use observation 'canvas_full', or a size that is a multiple of 28."
             )
         if self.observation == "canvas" and self.native_factor > 15:
-            raise ValueError("observation 'canvas' counts pixels per native cell in 8 bits: factor at most 15")
+            raise ValueError(
+                "observation 'canvas' counts pixels per native cell in 8 bits: factor at most 15"
+            )
 
     # ---- The contract -------------------------------------------------------------------------------------
 
@@ -176,9 +178,7 @@ class Environment:
         info = {"final_observation": observation, "statistics": self.statistics(after, params)}
         return observation, after, reward, terminated, truncated, info
 
-    def reset_to(
-        self, scene: jax.Array, start_xy: jax.Array, params: EnvParams
-    ) -> tuple[Observation, State]:
+    def reset_to(self, scene: jax.Array, start_xy: jax.Array, params: EnvParams) -> tuple[Observation, State]:
         """Start the episode of a given scene, int32 (m,) tile numbers, at a given corner, int32 (2,).
 
         The corner is clamped into the canvas.
@@ -455,9 +455,7 @@ class Environment:
         scene, episode = params.bank.draw(bits[:tiles])
         return scene, self._start(bits[tiles], scene, episode, params)
 
-    def _start(
-        self, bits: jax.Array, scene: jax.Array, episode: jax.Array, params: EnvParams
-    ) -> jax.Array:
+    def _start(self, bits: jax.Array, scene: jax.Array, episode: jax.Array, params: EnvParams) -> jax.Array:
         limit = self._limit()
         if self.start == "fixed":
             return jnp.clip(params.start_xy, 0, limit)
@@ -499,9 +497,7 @@ class Environment:
             episode_return=jnp.zeros((), jnp.float32),
         )
 
-    def _show(
-        self, scene: jax.Array, xy: jax.Array, params: EnvParams
-    ) -> tuple[Observation, State]:
+    def _show(self, scene: jax.Array, xy: jax.Array, params: EnvParams) -> tuple[Observation, State]:
         words = params.bank.crop(scene, xy, self.window)
         state = self._begin(scene, xy, words)
         return self._observe(state, words, params), state

@@ -111,7 +111,9 @@ def make_params(
         start_xy = (limits[0] // 2, limits[1] // 2)
     corner = np.asarray(start_xy)
     if corner.shape != (2,) or (corner < 0).any() or (corner > limits).any():
-        raise ValueError(f"start_xy is {start_xy}; expected (x, y) with 0 <= x <= {limits[0]}, 0 <= y <= {limits[1]}")
+        raise ValueError(
+            f"start_xy is {start_xy}; expected (x, y) with 0 <= x <= {limits[0]}, 0 <= y <= {limits[1]}"
+        )
     return EnvParams(
         bank=bank,
         budget=jnp.asarray(budget, jnp.int32),
@@ -135,13 +137,17 @@ def published_bank(level: int, window: int = 64) -> Bank:
 def _bank(level: int, window: int, start: str, given: dict[str, Any]) -> Bank:
     if "bank" in given:
         if len(given) > 1:
-            raise TypeError(f"bank is given, so that {', '.join(sorted(set(given) - {'bank'}))} would do nothing")
+            raise TypeError(
+                f"bank is given, so that {', '.join(sorted(set(given) - {'bank'}))} would do nothing"
+            )
         bank: Bank = given["bank"]
         return bank
     episodes = given.get("episodes")
     if episodes is not None:
         if episodes != "published":
-            raise ValueError(f"episodes is {episodes!r}; expected 'published' (or pass a bank from episode_bank)")
+            raise ValueError(
+                f"episodes is {episodes!r}; expected 'published' (or pass a bank from episode_bank)"
+            )
         clash = [k for k in ("dataset", "size", "num_scenes", "seed") if k in given]
         if clash or given.get("source", "mnist") != "mnist" or given.get("split", "test") != "test":
             raise ValueError("episodes 'published' are of the MNIST test split at the published size alone")

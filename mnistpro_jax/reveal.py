@@ -176,7 +176,9 @@ class LatticeMask(_WindowMask):
         return Look(fresh_rows, tuple(y_borders), mask | self.first_look(place, xy))
 
     @staticmethod
-    def _borders(axis: Axis, first: jax.Array, lines: tuple[jax.Array, ...], corner: jax.Array) -> list[jax.Array]:
+    def _borders(
+        axis: Axis, first: jax.Array, lines: tuple[jax.Array, ...], corner: jax.Array
+    ) -> list[jax.Array]:
         """Where the cells from ``first`` on begin, from the window's corner; past its interior, its end."""
         # The first cell begins at the interior's near side, so that only the far side needs a clamp.
         borders = axis.borders(first, axis.window_cells + 1, list(lines))

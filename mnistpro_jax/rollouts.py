@@ -130,7 +130,9 @@ def rollout(
         if array is not None and np.shape(array) != (num_episodes, width):
             raise ValueError(f"{name} has shape {np.shape(array)}; expected {(num_episodes, width)}")
     if scenes is not None and (np.min(scenes) < 0 or np.max(scenes) >= bank.num_tiles):
-        raise ValueError(f"scenes span {np.min(scenes)}..{np.max(scenes)}; the bank has tiles 0..{bank.num_tiles - 1}")
+        raise ValueError(
+            f"scenes span {np.min(scenes)}..{np.max(scenes)}; the bank has tiles 0..{bank.num_tiles - 1}"
+        )
 
     parts: list[Trajectories] = []
     for first in range(0, num_episodes, chunk):
@@ -142,7 +144,9 @@ def rollout(
             None if scenes is None else jnp.asarray(np.asarray(scenes)[rows], jnp.int32),
             None if starts is None else jnp.asarray(np.asarray(starts)[rows], jnp.int32),
         )
-        parts.append(_collect(env, params, policy, plan, first, count, lanes, chunk, length, num_episodes, progress))
+        parts.append(
+            _collect(env, params, policy, plan, first, count, lanes, chunk, length, num_episodes, progress)
+        )
     joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *[_as_tree(part) for part in parts])
     return Trajectories(*joined)
 
@@ -212,10 +216,12 @@ def _begin(
 ) -> _Lanes:
     """Lanes with the first episodes, and empty records."""
     episode = jnp.arange(lanes, dtype=jnp.int32)
-    key, observation, state, memory = jax.vmap(lambda number: _start(env, params, policy, plan, base, number))(
-        episode
+    key, observation, state, memory = jax.vmap(
+        lambda number: _start(env, params, policy, plan, base, number)
+    )(episode)
+    statistics = jax.eval_shape(
+        lambda s: env.statistics(s, params), jax.tree.map(lambda leaf: leaf[0], state)
     )
-    statistics = jax.eval_shape(lambda s: env.statistics(s, params), jax.tree.map(lambda leaf: leaf[0], state))
     return _Lanes(
         episode=episode,
         key=key,
@@ -245,6 +251,7 @@ def _advance(
 ) -> _Lanes:
     """At most ``turns`` steps of all lanes."""
     shared = (params, policy, plan, base)
+
     def start(episode: jax.Array, shared: tuple[Any, ...]) -> tuple[jax.Array, Observation, State, Any]:
         params, policy, plan, base = shared
         return _start(env, params, policy, plan, base, episode)

@@ -155,5 +155,3 @@ class EpisodeStatistics:
     area_seen: jax.Array
     area_seen_readable: jax.Array
     episode_return: jax.Array
-
-

@@ -8,10 +8,10 @@ import os
 # changes speed alone, not results.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 
-import pytest  # noqa: E402
+import pytest
 
-from mnistpro_jax import data  # noqa: E402
-from tests import episodes  # noqa: E402
+from mnistpro_jax import data
+from tests import episodes
 
 
 @pytest.fixture(scope="session")

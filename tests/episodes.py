@@ -108,11 +108,15 @@ def script(env: Environment, params: EnvParams, episodes: int, turns: int, seed:
     digits = np.where(right[..., None], labels[:, None], digits)
 
     special = rng.random(shape)
-    special[:: 3] = 1.0
+    special[::3] = 1.0
     kinds = np.where(special < 0.07, ANSWER, kinds)
-    kinds = np.where((special >= 0.07) & (special < 0.1), rng.choice([5, -1, 9, 2**30, -(2**31)], shape), kinds)
+    kinds = np.where(
+        (special >= 0.07) & (special < 0.1), rng.choice([5, -1, 9, 2**30, -(2**31)], shape), kinds
+    )
     out_of_range = rng.choice([-1, env.num_classes, 2**31 - 1, -(2**31)], shape)
-    spoil = (special < 0.015)[..., None] & (np.arange(env.num_digits) == rng.integers(env.num_digits, size=shape)[..., None])
+    spoil = (special < 0.015)[..., None] & (
+        np.arange(env.num_digits) == rng.integers(env.num_digits, size=shape)[..., None]
+    )
     digits = np.where(spoil, out_of_range[..., None], digits)
     return Script(scenes, starts, kinds.astype(np.int32), digits.astype(np.int32))
 
@@ -143,7 +147,9 @@ def simulate(env: Environment, params: EnvParams, script: Script, optimised: boo
     begin, rest = _player(env, optimised)(arrays, params)
     zero = np.zeros(len(script.scenes))
     begin = (*begin, zero.astype(np.float32), zero.astype(bool), zero.astype(bool))
-    joined = jax.tree.map(lambda a, b: np.concatenate([np.asarray(a)[:, None], np.asarray(b)], axis=1), begin, rest)
+    joined = jax.tree.map(
+        lambda a, b: np.concatenate([np.asarray(a)[:, None], np.asarray(b)], axis=1), begin, rest
+    )
     observation, statistics, reward, terminated, truncated = joined
     record = {field.name: getattr(statistics, field.name) for field in dataclasses.fields(statistics)}
     for name in ("xy", "step", "steps_left", "last_action"):

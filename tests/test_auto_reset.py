@@ -68,11 +68,14 @@ def turn(deeds: NDArray[np.integer]) -> tuple[jax.Array, State, Action]:
     size = len(deeds)
     ending = jnp.asarray(deeds == STEP_LIMIT)
     state = jax.tree.map(
-        lambda one, two: jnp.where(ending.reshape(-1, *[1] * (one.ndim - 1)), two[:size], one[:size]), *lanes()
+        lambda one, two: jnp.where(ending.reshape(-1, *[1] * (one.ndim - 1)), two[:size], one[:size]),
+        *lanes(),
     )
     label = params.bank.answers[state.scene, 0]
     digits = jnp.where(jnp.asarray(deeds == WRONG)[:, None], (label + 1) % 10, label)
-    kinds = np.select([np.isin(deeds, (RIGHT, WRONG)), deeds == INVALID], [Kind.ANSWER, Kind.INVALID], Kind.LEFT)
+    kinds = np.select(
+        [np.isin(deeds, (RIGHT, WRONG)), deeds == INVALID], [Kind.ANSWER, Kind.INVALID], Kind.LEFT
+    )
     keys = jax.random.split(jax.random.key(7), LANES)[:size]
     return keys, state, Action(jnp.asarray(kinds, jnp.int32), digits)
 
@@ -129,7 +132,9 @@ def test_other_views_at_the_boundary(mode: str, outline: bool) -> None:
     stepped, (old, *_), (fresh, _) = quick_jit(jax.vmap(both))(*arguments)
     done = stepped[3] | stepped[4]
     assert 0 < int(done.sum()) < 20
-    chosen = jax.tree.map(lambda new, kept: jnp.where(done.reshape(-1, *[1] * (kept.ndim - 1)), new, kept), fresh, old)
+    chosen = jax.tree.map(
+        lambda new, kept: jnp.where(done.reshape(-1, *[1] * (kept.ndim - 1)), new, kept), fresh, old
+    )
     assert_trees_equal(stepped[0], chosen)
     assert_trees_equal(stepped[5]["final_observation"], old)
 
@@ -187,8 +192,14 @@ def test_scan_equals_a_loop_of_steps() -> None:
     env, params = small()
     rng = np.random.default_rng(5)
     turns, size = 30, 7
-    kinds = np.where(rng.random((turns, size)) < 0.7, rng.integers(4, size=(turns, size)), rng.integers(-1, 6, (turns, size)))
-    actions = Action(jnp.asarray(kinds, jnp.int32), jnp.asarray(rng.integers(10, size=(turns, size, 2)), jnp.int32))
+    kinds = np.where(
+        rng.random((turns, size)) < 0.7,
+        rng.integers(4, size=(turns, size)),
+        rng.integers(-1, 6, (turns, size)),
+    )
+    actions = Action(
+        jnp.asarray(kinds, jnp.int32), jnp.asarray(rng.integers(10, size=(turns, size, 2)), jnp.int32)
+    )
     keys = jax.random.split(jax.random.key(11), (turns, size))
     state = jax.tree.map(lambda leaf: leaf[:size], lanes()[0])
 
@@ -222,7 +233,10 @@ def test_params_swept_by_an_outer_vmap() -> None:
     grid = quick_jit(jax.vmap(lanes_, in_axes=(None, None, None, axes)))(*arguments, swept)
     for row in range(3):
         values = jax.tree.map(
-            lambda value, axis: value if axis is None else value[row], swept, axes, is_leaf=lambda x: x is None
+            lambda value, axis: value if axis is None else value[row],
+            swept,
+            axes,
+            is_leaf=lambda x: x is None,
         )
         assert_trees_equal(_step()(*arguments, values), jax.tree.map(lambda leaf: leaf[row], grid))
     assert np.asarray(grid[4]).sum(axis=1).tolist() == [3, 1, 0]

@@ -137,7 +137,10 @@ def test_batched_and_unbatched_arguments(case: str) -> None:
     if axes[2] is None:
         otherwise = jax.tree.map(first, otherwise)
     if isinstance(axes[2], dict):
-        otherwise = otherwise | {"drawn": otherwise["drawn"].T, "row": (otherwise["row"][0].T, otherwise["row"][1])}
+        otherwise = otherwise | {
+            "drawn": otherwise["drawn"].T,
+            "row": (otherwise["row"][0].T, otherwise["row"][1]),
+        }
     tables = shared[0] + jnp.arange(size, dtype=jnp.int32)[:, None]
     offsets = shared[1] + jnp.arange(size, dtype=jnp.int32)
     shared_axes = axes[3] if isinstance(axes[3], tuple) else (axes[3], axes[3])
@@ -192,7 +195,9 @@ def test_inside_scan_and_cond() -> None:
     def run(function: Any) -> Any:
         def body(carry: Any, mask: jax.Array) -> Any:
             step = jax.vmap(function, ALL_BATCHED)
-            after = jax.lax.cond(jnp.any(mask), lambda: step(mask, (carry["key"], arguments[1]), carry, shared), lambda: carry)
+            after = jax.lax.cond(
+                jnp.any(mask), lambda: step(mask, (carry["key"], arguments[1]), carry, shared), lambda: carry
+            )
             return after, after["drawn"]
 
         return quick_jit(lambda carry: jax.lax.scan(body, carry, masks))(otherwise)

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from mnistpro_jax.env import OBSERVATIONS, EnvParams
@@ -46,7 +45,9 @@ def test_reset_and_step_return_the_same_trees(level: int, mode: str) -> None:
     again = jax.eval_shape(env.reset_to, scene, jnp.zeros(2, jnp.int32), params)
     assert described(again) == described((observation, state))
     statistics = jax.eval_shape(env.statistics, state, params)
-    outcomes = [jax.eval_shape(method, key, state, an_action(level), params) for method in (env.step, env.step_env)]
+    outcomes = [
+        jax.eval_shape(method, key, state, an_action(level), params) for method in (env.step, env.step_env)
+    ]
     for shown, after, reward, terminated, truncated, info in outcomes:
         assert described(shown) == described(observation)
         assert described(after) == described(state)
@@ -98,7 +99,11 @@ def test_statistics_of_a_running_episode() -> None:
     env, params = world(1, size=112, window=32)
     _, state = quick_jit(env.reset)(jax.random.key(0), params)
     statistics = env.statistics(state, params)
-    assert (int(statistics.ending), int(statistics.steps), bool(statistics.correct)) == (Ending.RUNNING, 0, False)
+    assert (int(statistics.ending), int(statistics.steps), bool(statistics.correct)) == (
+        Ending.RUNNING,
+        0,
+        False,
+    )
 
 
 # ---- Static and dynamic ---------------------------------------------------------------------------------------
@@ -188,7 +193,11 @@ for level, mode in MODES:
     trees = [jax.eval_shape(env.reset, key, params)]
     for action in [an_action(level)] + ([jnp.asarray(1)] if level <= 2 else []):
         trees += [jax.eval_shape(method, key, state, action, params) for method in (env.step, env.step_env)]
-    described_trees.append([str(leaf) for leaf in jax.tree.leaves(described((params, trees)), is_leaf=lambda x: isinstance(x, tuple) and len(x) == 3 and isinstance(x[2], bool))])
+    leaves = jax.tree.leaves(
+        described((params, trees)),
+        is_leaf=lambda x: isinstance(x, tuple) and len(x) == 3 and isinstance(x[2], bool),
+    )
+    described_trees.append([str(leaf) for leaf in leaves])
 
 env, params = world(2, stride=64)
 

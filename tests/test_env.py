@@ -151,13 +151,17 @@ def test_leading_zeros_count(rules: dict[str, dict[str, Any]]) -> None:
     assert (end["label"], end["answer"], end["correct"], end["steps"]) == ([0, 5], [0, 5], True, 1)
 
 
-@pytest.mark.parametrize(("case", "digits_correct"), [("second digit wrong", [True, False]), ("both wrong", [False, True])])
+@pytest.mark.parametrize(
+    ("case", "digits_correct"), [("second digit wrong", [True, False]), ("both wrong", [False, True])]
+)
 def test_wrong_answers(case: str, digits_correct: list[bool], rules: dict[str, dict[str, Any]]) -> None:
     end = at_end(rules[case])
     assert (end["ending"], end["correct"], end["digits_correct"]) == (Ending.ANSWERED, False, digits_correct)
 
 
-@pytest.mark.parametrize("case", ["kind invalid", "kind none", "kind unknown", "digit negative", "digit too large"])
+@pytest.mark.parametrize(
+    "case", ["kind invalid", "kind none", "kind unknown", "digit negative", "digit too large"]
+)
 def test_invalid_actions_end_the_episode_as_failures(case: str, rules: dict[str, dict[str, Any]]) -> None:
     end = at_end(rules[case])
     assert (end["ending"], end["last_action"]) == (Ending.INVALID_ACTION, Kind.INVALID)
@@ -184,7 +188,9 @@ def test_nothing_changes_after_the_end(rules: dict[str, dict[str, Any]]) -> None
         assert not record["reward"][length + 1 :].any(), case
         for name, value in record.items():
             if name != "reward":
-                np.testing.assert_array_equal(value[length + 1 :], np.broadcast_to(value[length], value[length + 1 :].shape))
+                np.testing.assert_array_equal(
+                    value[length + 1 :], np.broadcast_to(value[length], value[length + 1 :].shape)
+                )
 
 
 # ---- Actions --------------------------------------------------------------------------------------------------
@@ -222,9 +228,12 @@ def test_a_flat_step_is_the_structured_step() -> None:
     key = jax.random.key(0)
     _, state = quick_jit(env.reset)(key, params)
     codes = jnp.arange(-1, 15, dtype=jnp.int32)
-    step = quick_jit(lambda code: (
-        env.step_env(key, state, code, params), env.step_env(key, state, env.structured_action(code), params)
-    ))
+    step = quick_jit(
+        lambda code: (
+            env.step_env(key, state, code, params),
+            env.step_env(key, state, env.structured_action(code), params),
+        )
+    )
     for code in codes:
         episodes.assert_trees_equal(*step(code))
 
@@ -268,7 +277,9 @@ def test_reset_to_clamps_the_corner(pair: tuple[Environment, EnvParams]) -> None
 
 def test_views_of_every_mode_are_contained_in_their_spaces() -> None:
     worlds = [world(2, observation=mode, window=32) for mode in OBSERVATIONS]
-    reset_all = quick_jit(lambda key, params: [env.reset(key, p)[0] for (env, _), p in zip(worlds, params, strict=True)])
+    reset_all = quick_jit(
+        lambda key, params: [env.reset(key, p)[0] for (env, _), p in zip(worlds, params, strict=True)]
+    )
     observations = reset_all(jax.random.key(1), [params for _, params in worlds])
     for (env, params), observation in zip(worlds, observations, strict=True):
         assert env.observation_space(params).contains(observation), env.observation

@@ -20,7 +20,9 @@ from mnistpro_jax.worlds.bank import Bank
 from mnistpro_jax.worlds.digits import digit_bank
 from tests.episodes import edge_digits, quick_jit, scene_canvases, world
 
-GOLDEN: list[dict[str, Any]] = json.loads((Path(__file__).parent / "worlds" / "published_golden.json").read_text())
+GOLDEN: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "worlds" / "published_golden.json").read_text()
+)
 
 
 def all_canvases(bank: Bank) -> np.ndarray:
@@ -72,7 +74,13 @@ def test_ids_that_are_no_strings_are_refused(env_id: Any) -> None:
 
 def test_defaults_are_the_published_world() -> None:
     env, params = world(1)
-    assert (env.window, env.stride, env.observation, env.start, env.outline) == (64, 32, "packed", "stroke", False)
+    assert (env.window, env.stride, env.observation, env.start, env.outline) == (
+        64,
+        32,
+        "packed",
+        "stroke",
+        False,
+    )
     rewards = (params.move_reward, params.correct_reward, params.wrong_reward, params.invalid_reward)
     np.testing.assert_array_equal(rewards, np.float32([-0.1, 10, -10, -10]))
     assert params.start_xy.tolist() == [80, 80]
@@ -98,7 +106,9 @@ def test_data_overrides() -> None:
     bank = digit_bank(edge_digits(), 2)
     assert mnistpro_jax.make("MnistPro-L2-v0", bank=bank)[1].bank is bank
     assert mnistpro_jax.make("MnistPro-L1-v0", dataset=edge_digits(), size=100)[0].height == 100
-    _, params = mnistpro_jax.make("MnistPro-L2-v0", dataset=edge_digits(), size=30, window=20, num_scenes=7, seed=3)
+    _, params = mnistpro_jax.make(
+        "MnistPro-L2-v0", dataset=edge_digits(), size=30, window=20, num_scenes=7, seed=3
+    )
     assert params.bank.num_tiles == 7
 
 
@@ -106,7 +116,13 @@ def test_params_overrides() -> None:
     _, params = world(
         2, budget=5, move_reward=-1, correct_reward=2, wrong_reward=-3.5, invalid_reward=0, start_xy=(10, 20)
     )
-    values = (params.budget, params.move_reward, params.correct_reward, params.wrong_reward, params.invalid_reward)
+    values = (
+        params.budget,
+        params.move_reward,
+        params.correct_reward,
+        params.wrong_reward,
+        params.invalid_reward,
+    )
     assert [float(value) for value in values] == [5, -1, 2, -3.5, 0]
     assert [value.dtype for value in values] == [jnp.int32] + [jnp.float32] * 4
     assert params.start_xy.tolist() == [10, 20]
@@ -126,7 +142,11 @@ def test_with_observation_changes_nothing_else() -> None:
 
 BAD_OVERRIDES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "unknown name": ({"windows": 64}, TypeError, "unknown override windows .*window"),
-    "observation": ({"observation": "rgb"}, ValueError, "observation is 'rgb'; expected one of packed, glimpse"),
+    "observation": (
+        {"observation": "rgb"},
+        ValueError,
+        "observation is 'rgb'; expected one of packed, glimpse",
+    ),
     "start": ({"start": "random"}, ValueError, "start is 'random'; expected one of stroke"),
     "window too large": ({"window": 225}, ValueError, "window is 225; expected 1 to 224"),
     "window zero": ({"window": 0}, ValueError, "window is 0; expected"),
@@ -135,7 +155,11 @@ BAD_OVERRIDES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "window too small for an outline": ({"window": 3, "outline": True}, ValueError, "window is 3"),
     "stride zero": ({"stride": 0}, ValueError, "stride is 0; expected"),
     "stride float": ({"stride": 3.5}, (TypeError, ValueError), "stride is 3.5; expected"),
-    "native cells missing": ({"observation": "canvas", "size": 100}, ValueError, "observation 'canvas' needs"),
+    "native cells missing": (
+        {"observation": "canvas", "size": 100},
+        ValueError,
+        "observation 'canvas' needs",
+    ),
     "native cells too large": ({"observation": "canvas", "size": 448}, ValueError, "at most 15"),
     "budget": ({"budget": 0}, ValueError, "budget is 0; expected"),
     "budget float": ({"budget": 3.7}, (TypeError, ValueError), "budget is 3.7; expected"),
@@ -231,8 +255,8 @@ def test_published_starts_of_a_whole_data_set() -> None:
 
 def test_published_starts_need_a_list_of_episodes() -> None:
     bank = digit_bank(edge_digits(), 2)
+    env, params = mnistpro_jax.make("MnistPro-L2-v0", bank=bank, start="published")
     with pytest.raises(ValueError, match="start 'published' needs"):
-        env, params = mnistpro_jax.make("MnistPro-L2-v0", bank=bank, start="published")
         jax.eval_shape(env.reset, jax.random.key(0), params)
 
 
@@ -242,7 +266,9 @@ def test_published_starts_need_a_list_of_episodes() -> None:
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("window", [32, 64, 128])
 def test_published_episodes_through_the_environment(level: int, window: int) -> None:
-    env, params = mnistpro_jax.make(f"MnistPro-L{level}-v0", episodes="published", window=window, stride=window // 2)
+    env, params = mnistpro_jax.make(
+        f"MnistPro-L{level}-v0", episodes="published", window=window, stride=window // 2
+    )
     episodes = mnistpro_jax.published_episodes(level, window)
     bank = params.bank
     assert env.start == "published"
@@ -267,7 +293,10 @@ def test_resets_of_the_published_episodes_begin_where_the_list_says() -> None:
     episodes = mnistpro_jax.published_episodes(2)
     keys = jax.random.split(jax.random.key(0), 400)
     observation, state = quick_jit(jax.vmap(env.reset, (0, None)))(keys, params)
-    listed = {(tuple(i), tuple(xy)) for i, xy in zip(episodes.indices.tolist(), episodes.start_xy.tolist(), strict=True)}
+    listed = {
+        (tuple(i), tuple(xy))
+        for i, xy in zip(episodes.indices.tolist(), episodes.start_xy.tolist(), strict=True)
+    }
     indices = np.asarray(jax.vmap(params.bank.source_indices)(state.scene)).tolist()
     met = {(tuple(i), tuple(xy)) for i, xy in zip(indices, observation.xy.tolist(), strict=True)}
     assert met <= listed

@@ -39,7 +39,9 @@ def wanderer(eagerness: float) -> Wanderer:
 @pytest.fixture(scope="module")
 def world() -> tuple[mnistpro_jax.Environment, mnistpro_jax.EnvParams]:
     dataset = data.load("mnist", "test")
-    bank = mnistpro_jax.digit_bank(data.Dataset(dataset.images[:256], dataset.labels[:256], 10, "mnist", "test"))
+    bank = mnistpro_jax.digit_bank(
+        data.Dataset(dataset.images[:256], dataset.labels[:256], 10, "mnist", "test")
+    )
     env = environment(bank)
     return env, make_params(env, bank, budget=12)
 
@@ -64,7 +66,9 @@ def test_results_do_not_depend_on_lanes_or_chunks(world):
     key = jax.random.key(3)
     reference = rollout(key, *world, wanderer(0.2), EPISODES, batch_size=LANES)
     for lanes, chunk in ((EPISODES, None), (3, 17)):
-        assert_same(reference, rollout(key, *world, wanderer(0.2), EPISODES, batch_size=lanes, chunk_size=chunk))
+        assert_same(
+            reference, rollout(key, *world, wanderer(0.2), EPISODES, batch_size=lanes, chunk_size=chunk)
+        )
     prefix = rollout(key, *world, wanderer(0.2), 20, batch_size=3, chunk_size=17)
     for whole, part in zip(leaves(reference), leaves(prefix), strict=True):
         np.testing.assert_array_equal(whole[:20], part)

@@ -27,7 +27,9 @@ def test_discrete() -> None:
     assert (drawn.dtype, drawn.shape, space.shape, space.dtype) == (jnp.int32, (200,), (), jnp.int32)
     assert set(drawn.tolist()) == set(range(5))
     assert all(space.contains(value) for value in (0, 4, np.uint8(3), jnp.int32(2)))
-    assert not any(space.contains(value) for value in (-1, 5, 1.0, True, np.zeros(1, int), jnp.zeros((2,), jnp.int32)))
+    assert not any(
+        space.contains(value) for value in (-1, 5, 1.0, True, np.zeros(1, int), jnp.zeros((2,), jnp.int32))
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from mnistpro_jax.lattice import div_rem
 from mnistpro_jax.types import pytree, static_field
 from mnistpro_jax.worlds.seams import SeamEdges, SeamTable
 
-
 BLOCK = 16  # rows per entry of Bank.block_ends
 
 

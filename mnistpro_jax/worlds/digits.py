@@ -64,7 +64,9 @@ def episode_bank(
             f"has images 0..{len(dataset.labels) - 1}"
         )
     if starts is not None and np.shape(starts) != (len(indices), 2):
-        raise ValueError(f"starts has shape {np.shape(starts)}; expected {(len(indices), 2)}: one (x, y) each")
+        raise ValueError(
+            f"starts has shape {np.shape(starts)}; expected {(len(indices), 2)}: one (x, y) each"
+        )
     level = indices.shape[1]
     _check(level, size)
     if level > 1 and not _exact_factor(size):

@@ -50,7 +50,11 @@ def packed_strokes(images: jax.Array, factor: int = 8) -> jax.Array:
     # become bit b of some word, after the horizontal pass, with one clamped row at either end.
     columns = jnp.pad(jnp.swapaxes(images, -1, -2), ((0, 0), (1, 1), (1, 1)), mode="edge")
     inverted = jnp.int16(255) - columns.astype(jnp.int16)
-    words, per_word, inner = NATIVE * factor // bitmap.WORD_BITS, bitmap.WORD_BITS // factor, slice(1, NATIVE + 1)
+    words, per_word, inner = (
+        NATIVE * factor // bitmap.WORD_BITS,
+        bitmap.WORD_BITS // factor,
+        slice(1, NATIVE + 1),
+    )
     offsets = [2 * phase + 1 - factor for phase in range(factor)]
     phases = []
     for offset in offsets:

@@ -83,7 +83,9 @@ def test_canvases_of_pairs_equal_pillow(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SEAMS)
 def test_stroke_totals_of_pairs(kind: str) -> None:
-    totals = mapped(lambda bank, scene: bank.stroke_total(scene), None, 0)(pair_bank(kind), jnp.asarray(pairs()))
+    totals = mapped(lambda bank, scene: bank.stroke_total(scene), None, 0)(
+        pair_bank(kind), jnp.asarray(pairs())
+    )
     left, right = pair_strokes()[..., :224], pair_strokes()[..., 224:]
     np.testing.assert_array_equal(totals, np.stack([left.sum(axis=(1, 2)), right.sum(axis=(1, 2))], axis=-1))
 
@@ -124,12 +126,18 @@ def test_three_digits_have_two_seams(kind: str) -> None:
 # ---- Crops ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "window"), [("table", 1), ("table", 33), ("table", 64), ("edges", 64), ("table", 224)])
+@pytest.mark.parametrize(
+    ("kind", "window"), [("table", 1), ("table", 33), ("table", 64), ("edges", 64), ("table", 224)]
+)
 def test_crops_of_pairs(kind: str, window: int) -> None:
     rng = np.random.default_rng(window)
     count = len(pairs())
     # Half of them around the seam, where columns 220 to 227 are mixed.
-    x = np.where(rng.random(count) < 0.5, rng.integers(210 - window, 235, count), rng.integers(449 - window, size=count))
+    x = np.where(
+        rng.random(count) < 0.5,
+        rng.integers(210 - window, 235, count),
+        rng.integers(449 - window, size=count),
+    )
     x, y = np.clip(x, 0, 448 - window), rng.integers(225 - window, size=count)
     x[:2], y[:2] = (0, 448 - window), (0, 224 - window)
     corners = jnp.asarray(np.stack([x, y], axis=-1), jnp.int32)
@@ -153,7 +161,10 @@ def test_a_window_may_meet_two_seams() -> None:
     np.testing.assert_array_equal(words, pack(expected))
 
 
-@pytest.mark.parametrize(("level", "size", "window"), [(1, 224, 64), (1, 100, 41), (2, 100, 64), (1, 448, 130), (2, 448, 448), (2, 30, 30)])
+@pytest.mark.parametrize(
+    ("level", "size", "window"),
+    [(1, 224, 64), (1, 100, 41), (2, 100, 64), (1, 448, 130), (2, 448, 448), (2, 30, 30)],
+)
 def test_other_sizes(level: int, size: int, window: int) -> None:
     """Made on the device or by Pillow on the host, scene by scene or digit by digit."""
     indices = np.random.default_rng(size).integers(AT_EDGE, size=(10, level))
@@ -203,7 +214,9 @@ def test_every_stroke_pixel_has_its_share_of_the_bits(kind: str, level: int, sce
     stroke = strokes_of(edge_digits(), np.array([scene[:level]]), 224)[0]
     pixels = np.argwhere(stroke)[:, ::-1]
     total = len(pixels)
-    first = np.array([-(-(rank << 32) // total) for rank in range(total)], np.uint64)  # the first bits of each
+    first = np.array(
+        [-(-(rank << 32) // total) for rank in range(total)], np.uint64
+    )  # the first bits of each
     last = np.append(first[1:] - 1, 2**32 - 1)
     draw = _draw_pixels()
     for bits in (first, last):
@@ -287,7 +300,12 @@ def test_a_bank_is_a_pytree_of_arrays() -> None:
     assert all(isinstance(leaf, jax.Array) for leaf in leaves)
     assert bank.nbytes == sum(leaf.nbytes for leaf in leaves)
     again = jax.tree.unflatten(structure, leaves)
-    assert (again.tile_width, again.tiles_per_scene, again.num_classes, again.native_factor) == (224, 2, 10, 8)
+    assert (again.tile_width, again.tiles_per_scene, again.num_classes, again.native_factor) == (
+        224,
+        2,
+        10,
+        8,
+    )
     assert not any(leaf.weak_type for leaf in leaves)
 
 
