@@ -35,7 +35,7 @@ def registered() -> tuple[str, ...]:
 
 def level_of(env_id: str) -> int:
     """The number of digits in an environment id; ValueError for an id that does not exist."""
-    match = _ID.fullmatch(env_id)
+    match = _ID.fullmatch(env_id) if isinstance(env_id, str) else None
     if match is None:
         raise ValueError(
             f"unknown environment id {env_id!r}; expected one of {', '.join(_PUBLISHED)}, or MnistPro-L<n>-v0 "
@@ -70,7 +70,10 @@ def make(env_id: str, **overrides: Any) -> tuple[Environment, EnvParams]:
     if given.get("episodes") == "published":
         static.setdefault("start", "published")
     static.setdefault("outline", static.get("observation") == "published")
-    window = int(static.get("window", 64))
+    for name in ("window", "stride"):
+        if name in static:
+            static[name] = _whole(name, static[name])
+    window = static.get("window", 64)
     bank = _bank(level, window, static.get("start", "stroke"), {k: given[k] for k in _DATA if k in given})
     if bank.num_digits != level:
         raise ValueError(f"the bank's scenes have {bank.num_digits} digits, but {env_id} has {level}")
@@ -104,7 +107,9 @@ def make_params(
     """Params of an environment, with the published values where none is given."""
     if budget is None:
         budget = default_budget(env.height, env.width, env.window, env.stride)
-    if np.ndim(budget) == 0 and int(budget) < 1:
+    if not np.issubdtype(np.asarray(budget).dtype, np.integer):
+        raise TypeError(f"budget is {budget!r}; expected a whole number of steps, 1 or more")
+    if np.min(np.asarray(budget)) < 1:
         raise ValueError(f"budget is {budget}; expected 1 step or more")
     limits = (env.width - env.window, env.height - env.window)
     if start_xy is None:
@@ -176,6 +181,12 @@ def _published_starts(dataset: Dataset, level: int, window: int, size: int) -> B
         )
     starts = [published_start(canvas_of(image[None]), window) for image in dataset.images]
     return episode_bank(dataset, np.arange(len(dataset.labels))[:, None], starts=np.asarray(starts))
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} is {value!r}; expected a whole number of pixels")
+    return int(value)
 
 
 def with_observation(env: Environment, observation: str) -> Environment:

@@ -26,6 +26,8 @@ from tests.reference import ANSWER, INVALID, INVALID_ACTION, ReferenceEpisode
 
 # Most programs of the tests run once or twice: optimising them would take longer than running them.
 _QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+# As users run them, whatever the flags of the test run.
+_OPTIMISED = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
 
 
 def quick_jit(function: Callable[..., Any], **options: Any) -> Any:
@@ -138,7 +140,7 @@ def _player(env: Environment, optimised: bool) -> Any:
 
         return begin, jax.lax.scan(turn, state, Action(kinds, digits))[1]
 
-    return (jax.jit if optimised else quick_jit)(jax.vmap(play, in_axes=(0, None)))
+    return jax.jit(jax.vmap(play, in_axes=(0, None)), compiler_options=_OPTIMISED if optimised else _QUICK)
 
 
 def simulate(env: Environment, params: EnvParams, script: Script, optimised: bool = False) -> dict[str, Any]:

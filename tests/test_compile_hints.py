@@ -79,7 +79,7 @@ def _mapped(function: Any, axes: Any) -> Any:
 ALL_BATCHED = (0, 0, 0, None)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 64, 65, 100, 1000])
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 64, 65, 1000])
 def test_random_masks(size: int) -> None:
     """Sizes around the edges of the batches that lanes are gathered into: 8 up to 64 lanes, a 32nd beyond."""
     rng = np.random.default_rng(size)
@@ -153,7 +153,7 @@ def test_batched_and_unbatched_arguments(case: str) -> None:
     assert_trees_equal(data_of(have), data_of(want))
 
 
-@pytest.mark.parametrize("inner", [3, 16, 70])
+@pytest.mark.parametrize("inner", [3, 70])
 def test_nested_vmap(inner: int) -> None:
     """A grid of lanes, and rows that need different numbers of batches: none, one, all."""
     rows = 4

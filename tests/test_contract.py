@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 import subprocess
@@ -13,14 +14,23 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from mnistpro_jax.env import OBSERVATIONS, EnvParams
+from mnistpro_jax.env import EnvParams
 from mnistpro_jax.types import Action, Ending, Kind
 from tests.episodes import assert_trees_equal, quick_jit, world
 
 ROOT = Path(__file__).resolve().parent.parent
-MODES = [(level, mode) for level in (1, 2) for mode in OBSERVATIONS] + [(3, "canvas")]
+# Worlds of every observation mode, 1 to 3 digits, lattice masks (the first three) and pixel masks.
+WORLDS: list[tuple[int, dict[str, Any]]] = [
+    (1, {}),
+    (2, {"observation": "canvas"}),
+    (2, {"observation": "canvas_full", "outline": True}),
+    (3, {"observation": "canvas", "stride": 5}),
+    (1, {"observation": "glimpse", "outline": True, "size": 112, "stride": 5}),
+    (2, {"observation": "published", "stride": 5}),
+]
 
 
 def described(tree: Any) -> Any:
@@ -35,9 +45,9 @@ def an_action(digits: int) -> Action:
 # ---- Trees ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("level", "mode"), MODES)
-def test_reset_and_step_return_the_same_trees(level: int, mode: str) -> None:
-    env, params = world(level, observation=mode)
+@pytest.mark.parametrize(("level", "overrides"), WORLDS)
+def test_reset_and_step_return_the_same_trees(level: int, overrides: dict[str, Any]) -> None:
+    env, params = world(level, **overrides)
     key, scene = jax.random.key(0), jnp.zeros(level, jnp.int32)
     observation, state = jax.eval_shape(env.reset, key, params)
     assert not any(leaf.weak_type for leaf in jax.tree.leaves((observation, state)))
@@ -60,19 +70,9 @@ def test_reset_and_step_return_the_same_trees(level: int, mode: str) -> None:
     assert not any(leaf.weak_type for leaf in jax.tree.leaves(outcomes))
 
 
-def test_trees_keep_their_structure_under_tree_map() -> None:
-    env, params = world(2, observation="canvas")
-    result = jax.eval_shape(env.step, jax.random.key(0), *_start(env, params), params)
-    assert jax.tree.structure(result) == jax.tree.structure(jax.tree.map(lambda leaf: leaf, result))
-
-
-def _start(env: Any, params: EnvParams) -> tuple[Any, Action]:
-    return jax.eval_shape(env.reset, jax.random.key(0), params)[1], an_action(env.num_digits)
-
-
 def test_reset_and_step_meet_in_scan_and_cond() -> None:
     """Traced only: a carry or a branch of another type would be refused."""
-    env, params = world(2, observation="canvas_full")
+    env, params = world(2, observation="canvas_full", stride=5)
 
     def program(key: jax.Array, params: EnvParams) -> Any:
         def turn(carry: Any, key: jax.Array) -> Any:
@@ -96,7 +96,7 @@ def test_the_state_is_small() -> None:
 
 
 def test_statistics_of_a_running_episode() -> None:
-    env, params = world(1, size=112, window=32)
+    env, params = world(1, size=112, window=32, stride=5)
     _, state = quick_jit(env.reset)(jax.random.key(0), params)
     statistics = env.statistics(state, params)
     assert (int(statistics.ending), int(statistics.steps), bool(statistics.correct)) == (
@@ -126,7 +126,7 @@ def test_environments_are_hashable_and_params_are_pytrees() -> None:
 
 
 def test_values_of_params_change_without_compiling_again() -> None:
-    env, params = world(1, size=112, window=32, stride=32)
+    env, params = world(1, size=112, window=32, stride=5)
     traces = 0
 
     def step(key: jax.Array, state: Any, action: jax.Array, params: EnvParams) -> Any:
@@ -139,7 +139,7 @@ def test_values_of_params_change_without_compiling_again() -> None:
     _, state = quick_jit(env.reset)(key, params)
     for budget, reward in ((1, -1.0), (2, 0.25), (40, 3.0)):
         changed = dataclasses.replace(
-            world(1, size=112, window=32, stride=32, budget=budget, move_reward=reward)[1],
+            world(1, size=112, window=32, stride=5, budget=budget, move_reward=reward)[1],
             start_xy=jnp.asarray([budget, 1], jnp.int32),
         )
         _, _, got, _, truncated, _ = program(key, state, jnp.int32(Kind.UP), changed)
@@ -151,7 +151,7 @@ def test_values_of_params_change_without_compiling_again() -> None:
 
 
 def test_no_key_is_used_twice() -> None:
-    env, params = world(1, size=112, window=32, stride=32)
+    env, params = world(1, size=112, window=32, stride=5)
 
     def episode(key: jax.Array, params: EnvParams) -> Any:
         first, rest = jax.random.split(key)
@@ -171,49 +171,38 @@ def test_no_key_is_used_twice() -> None:
 
 
 def test_legacy_keys_work_too() -> None:
-    env, params = world(1, size=112, window=32, stride=32)
+    env, params = world(1, size=112, window=32, stride=5)
     new, old = (quick_jit(env.reset)(key, params) for key in (jax.random.key(3), jax.random.PRNGKey(3)))
     assert_trees_equal(new, old)
 
 
 # ---- 64-bit mode ----------------------------------------------------------------------------------------------
 
-_PROBE = """
-import json, sys, hashlib
-import numpy as np
-import jax, jax.numpy as jnp
-from tests.test_contract import MODES, an_action, described
-from tests.episodes import world, quick_jit
 
-described_trees = []
-for level, mode in MODES:
-    env, params = world(level, observation=mode)
-    key = jax.random.key(0)
-    _, state = jax.eval_shape(env.reset, key, params)
-    trees = [jax.eval_shape(env.reset, key, params)]
-    for action in [an_action(level)] + ([jnp.asarray(1)] if level <= 2 else []):
-        trees += [jax.eval_shape(method, key, state, action, params) for method in (env.step, env.step_env)]
-    leaves = jax.tree.leaves(
-        described((params, trees)),
-        is_leaf=lambda x: isinstance(x, tuple) and len(x) == 3 and isinstance(x[2], bool),
-    )
-    described_trees.append([str(leaf) for leaf in leaves])
+def fingerprint() -> dict[str, Any]:
+    """Every leaf's shape and dtype in ``WORLDS``, and a digest of all bits of a few episodes of pairs."""
+    key, leaves = jax.random.key(0), []
+    for level, overrides in WORLDS:
+        env, params = world(level, **overrides)
+        reset = jax.eval_shape(env.reset, key, params)
+        stepped = jax.eval_shape(env.step, key, reset[1], an_action(level), params)
+        leaves += [f"{leaf.dtype}{leaf.shape}" for leaf in jax.tree.leaves((params, reset, stepped))]
 
-env, params = world(2, stride=64)
+    env, params = world(2, window=32, stride=5)
 
-def play(key, params):
-    first, rest = jax.random.split(key)
-    actions = jax.random.randint(first, (40,), 0, 12, jnp.int32)
-    _, state = env.reset(first, params)
-    def turn(state, inputs):
-        observation, state, reward, terminated, truncated, info = env.step(inputs[0], state, inputs[1], params)
-        return state, (observation, reward, terminated, truncated, info)
-    return jax.lax.scan(turn, state, (jax.random.split(rest, 40), actions))
+    def play(key: jax.Array, params: EnvParams) -> Any:
+        first, second, rest = jax.random.split(key, 3)
+        actions = jax.random.randint(second, (40,), 0, 12, jnp.int32)
 
-result = quick_jit(jax.vmap(play, (0, None)))(jax.random.split(jax.random.key(5), 8), params)
-digest = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(result))).hexdigest()
-print(json.dumps({"x64": bool(jax.config.jax_enable_x64), "trees": described_trees, "digest": digest}))
-"""
+        def turn(state: Any, inputs: Any) -> Any:
+            observation, state, *outcome = env.step(inputs[0], state, inputs[1], params)
+            return state, (observation, state, outcome)
+
+        return jax.lax.scan(turn, env.reset(first, params)[1], (jax.random.split(rest, 40), actions))
+
+    result = quick_jit(jax.vmap(play, (0, None)))(jax.random.split(jax.random.key(5), 8), params)
+    octets = b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(result))
+    return {"leaves": leaves, "digest": hashlib.sha256(octets).hexdigest()}
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -233,13 +222,11 @@ def run_python(code: str, **environment: str) -> str:
 
 def test_64_bit_mode_changes_nothing() -> None:
     """Every dtype, and the bits of whole episodes, are the same with JAX_ENABLE_X64."""
-    plain, wide = (
-        json.loads(run_python(_PROBE, JAX_ENABLE_X64=flag).splitlines()[-1]) for flag in ("0", "1")
-    )
-    assert (plain.pop("x64"), wide.pop("x64")) == (False, True)
-    assert plain == wide
-    assert "int64" not in str(wide)
-    assert "float64" not in str(wide)
+    code = "import jax, json; from tests.test_contract import fingerprint; print(jax.config.jax_enable_x64); "
+    wide = run_python(code + "print(json.dumps(fingerprint()))", JAX_ENABLE_X64="1").splitlines()
+    assert wide[-2] == "True"
+    assert json.loads(wide[-1]) == fingerprint()
+    assert "64[" not in wide[-1].replace("(", "[")
 
 
 # ---- Imports --------------------------------------------------------------------------------------------------

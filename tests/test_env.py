@@ -224,7 +224,7 @@ def test_invalid_digits_have_no_flat_code(digits: tuple[int, int]) -> None:
 
 
 def test_a_flat_step_is_the_structured_step() -> None:
-    env, params = world(1)
+    env, params = world(1, size=112, window=32, stride=5)
     key = jax.random.key(0)
     _, state = quick_jit(env.reset)(key, params)
     codes = jnp.arange(-1, 15, dtype=jnp.int32)
@@ -276,7 +276,7 @@ def test_reset_to_clamps_the_corner(pair: tuple[Environment, EnvParams]) -> None
 
 
 def test_views_of_every_mode_are_contained_in_their_spaces() -> None:
-    worlds = [world(2, observation=mode, window=32) for mode in OBSERVATIONS]
+    worlds = [world(2, observation=mode, window=32, stride=5) for mode in OBSERVATIONS]
     reset_all = quick_jit(
         lambda key, params: [env.reset(key, p)[0] for (env, _), p in zip(worlds, params, strict=True)]
     )
@@ -286,7 +286,7 @@ def test_views_of_every_mode_are_contained_in_their_spaces() -> None:
 
 
 def test_jit_changes_nothing() -> None:
-    env, params = world(1, size=112, window=32, start="fixed")
+    env, params = world(1, size=112, window=32, stride=5)
     key = jax.random.key(3)
     observation, state = env.reset(key, params)
     episodes.assert_trees_equal((observation, state), quick_jit(env.reset)(key, params))
