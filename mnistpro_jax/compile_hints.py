@@ -74,7 +74,10 @@ def where_needed(
             def spread(value: jax.Array, is_batched: bool) -> jax.Array:
                 return value if is_batched else jnp.broadcast_to(value, (size, *value.shape))
 
-            full_arguments = jax.tree.map(spread, arguments, arguments_batched)
+            # Keys travel as their bits: a lane is visited once, which JAX's check of key reuse cannot see in a loop.
+            full_arguments = jax.tree.map(
+                lambda leaf, is_batched: _key_bits(spread(leaf, is_batched)), arguments, arguments_batched
+            )
             result = jax.tree.map(spread, otherwise, otherwise_batched)
             chunk = max(1, min(size, 8 if size <= 64 else size // 32))
             order = _positions(needed)
@@ -85,7 +88,11 @@ def where_needed(
                 # The last batch reaches back over lanes that were done before: the same values again.
                 first = jnp.maximum(jnp.minimum(start, count - chunk), 0)
                 lanes = jax.lax.dynamic_slice_in_dim(order, first, chunk)
-                part = jax.tree.map(lambda leaf: leaf[jnp.minimum(lanes, size - 1)], full_arguments)
+                part = jax.tree.map(
+                    lambda bits, like: _key_of(bits[jnp.minimum(lanes, size - 1)], like),
+                    full_arguments,
+                    arguments,
+                )
                 computed = jax.vmap(compute, in_axes=(0, None))(part, shared)
                 result = jax.tree.map(
                     lambda old, new: old.at[lanes].set(new, mode="drop", unique_indices=True),
@@ -102,6 +109,18 @@ def where_needed(
 
     chosen: T = choose(needed, arguments, otherwise, shared)
     return chosen
+
+
+def _is_key(leaf: jax.Array) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _key_bits(leaf: jax.Array) -> jax.Array:
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _key_of(bits: jax.Array, like: jax.Array) -> jax.Array:
+    return jax.random.wrap_key_data(bits, impl=jax.random.key_impl(like)) if _is_key(like) else bits
 
 
 def _on_cpu() -> bool:
