@@ -53,12 +53,15 @@ class Box:
 
     def sample(self, key: jax.Array) -> jax.Array:
         """A uniform element; ``high`` is included."""
-        if jnp.dtype(self.dtype) == jnp.uint32:
-            bits = jax.random.bits(key, self.shape, jnp.uint32)
-            extent = self.high - self.low + 1
-            return bits if extent == 2**32 else bits % jnp.uint32(extent) + jnp.uint32(self.low)
-        drawn = jax.random.randint(key, self.shape, self.low, self.high + 1, jnp.int32)
-        return drawn.astype(self.dtype)
+        extent = self.high - self.low + 1
+        if extent < 2**31:
+            drawn = jax.random.randint(key, self.shape, 0, extent, jnp.int32)
+            return (drawn + jnp.int32(self.low)).astype(self.dtype) if self.low else drawn.astype(self.dtype)
+        # Too wide for randint's exclusive bound. 2^31 and 2^32 values, which occur, are drawn without bias.
+        bits = jax.random.bits(key, self.shape, jnp.uint32)
+        if extent < 2**32:
+            bits = bits % jnp.uint32(extent)
+        return (bits + jnp.uint32(self.low % 2**32)).astype(self.dtype)
 
     def contains(self, value: Any) -> bool:
         """Whether ``value`` has this shape and dtype and lies within the bounds."""
