@@ -58,15 +58,15 @@ def world(level: int, **overrides: Any) -> tuple[Environment, EnvParams]:
     return mnistpro_jax.make(f"MnistPro-L{level}-v0", dataset=edge_digits(), **overrides)
 
 
+def scene_indices(params: EnvParams, scenes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Which images of the data set the scenes show: int32 (E, n)."""
+    return np.asarray(jax.vmap(params.bank.source_indices)(jnp.asarray(scenes)))
+
+
 def scene_canvases(params: EnvParams, scenes: NDArray[np.int32], dataset: data.Dataset) -> NDArray[np.uint8]:
     """The scenes' canvases by Pillow, from the data set's images: uint8 (E, H, W), 0 stroke and 255 background."""
-    indices = np.stack([params.bank.source_indices(jnp.asarray(scene)) for scene in scenes])
+    indices = scene_indices(params, scenes)
     return np.stack([pillow_canvas(dataset.images[row], params.bank.height) for row in indices])
-
-
-def scene_labels(params: EnvParams, scenes: NDArray[np.int32], dataset: data.Dataset) -> NDArray[np.int32]:
-    """The scenes' answers, from the data set's labels: int32 (E, n)."""
-    return np.stack([dataset.labels[np.asarray(params.bank.source_indices(jnp.asarray(s)))] for s in scenes])
 
 
 def pillow_canvas(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
@@ -105,7 +105,7 @@ def script(env: Environment, params: EnvParams, episodes: int, turns: int, seed:
     for turn in range(1, turns):
         kinds[:, turn] = np.where(rng.random(episodes) < 0.4, kinds[:, turn - 1], kinds[:, turn])
     digits = rng.integers(env.num_classes, size=(*shape, env.num_digits))
-    labels = np.stack([bank.label(jnp.asarray(scene)) for scene in scenes])
+    labels = np.asarray(jax.vmap(bank.label)(jnp.asarray(scenes)))
     right = rng.random(shape) < 0.5
     digits = np.where(right[..., None], labels[:, None], digits)
 
@@ -165,7 +165,7 @@ def simulate(env: Environment, params: EnvParams, script: Script, optimised: boo
 def replay(env: Environment, params: EnvParams, script: Script, dataset: data.Dataset) -> dict[str, Any]:
     """The script played by the reference, on canvases by Pillow."""
     canvases = scene_canvases(params, script.scenes, dataset)
-    labels = scene_labels(params, script.scenes, dataset)
+    labels = dataset.labels[scene_indices(params, script.scenes)]
     rewards = (params.move_reward, params.correct_reward, params.wrong_reward, params.invalid_reward)
     episodes = []
     for canvas, label, start, kinds, digits in zip(

@@ -92,17 +92,28 @@ def test_the_published_picture_has_its_outline_unless_told_otherwise() -> None:
     assert world(1, observation="canvas", outline=True)[0].outline
 
 
-def test_the_default_data_are_the_training_digits() -> None:
-    env, params = mnistpro_jax.make("MnistPro-L1-v0")
-    assert params.bank.num_tiles == 60_000
-    labels = data.load("mnist", "train").labels
-    np.testing.assert_array_equal(params.bank.answers[:, 0], labels)
-    assert env == mnistpro_jax.make("MnistPro-L1-v0", dataset=edge_digits())[0]
+def test_the_default_data_are_the_training_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def load(source: str, split: str) -> data.Dataset:
+        asked.append((source, split))
+        return edge_digits()
+
+    monkeypatch.setattr(data, "load", load)
+    mnistpro_jax.make("MnistPro-L1-v0")
+    mnistpro_jax.make("MnistPro-L1-v0", split="test")
+    mnistpro_jax.make("MnistPro-L1-v0", source="tfds:fashion_mnist", split="test")
+    assert asked == [("mnist", "train"), ("mnist", "test"), ("tfds:fashion_mnist", "test")]
+
+
+def test_a_whole_split_becomes_a_bank() -> None:
+    _, params = mnistpro_jax.make("MnistPro-L1-v0", source="mnist", split="test")
+    assert params.bank.num_tiles == 10_000
+    np.testing.assert_array_equal(params.bank.answers[:, 0], data.load("mnist", "test").labels)
+    np.testing.assert_array_equal(params.bank.indices[:, 0], np.arange(10_000))
 
 
 def test_data_overrides() -> None:
-    _, params = mnistpro_jax.make("MnistPro-L1-v0", split="test", source="mnist")
-    assert params.bank.num_tiles == 10_000
     bank = digit_bank(edge_digits(), 2)
     assert mnistpro_jax.make("MnistPro-L2-v0", bank=bank)[1].bank is bank
     assert mnistpro_jax.make("MnistPro-L1-v0", dataset=edge_digits(), size=100)[0].height == 100
