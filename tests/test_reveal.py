@@ -16,7 +16,8 @@ from mnistpro_jax.reveal import LatticeMask, PixelMask, RevealedMask, revealed_m
 from tests.episodes import pack, quick_jit
 
 # (height, width, window, stride, low, high): the published geometry in both definitions, strides that divide
-# nothing, windows wider than the stride or narrower, no way to move up or down.
+# nothing, windows wider than the stride or narrower, no way to move up or down,
+# one cell a window, nothing readable.
 GEOMETRIES = [
     (224, 224, 64, 32, 0, 0),
     (224, 448, 64, 32, 2, 1),
@@ -24,6 +25,8 @@ GEOMETRIES = [
     (40, 70, 20, 50, 0, 0),
     (50, 60, 5, 7, 2, 1),
     (30, 62, 30, 9, 0, 0),
+    (96, 96, 32, 32, 0, 0),
+    (20, 40, 2, 3, 0, 2),
 ]
 WALKS, TURNS = 24, 24
 
