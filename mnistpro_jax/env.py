@@ -277,7 +277,7 @@ class Environment:
                 f"action has shape {action.shape} and dtype {action.dtype}; expected an integer of shape (), or a "
                 "mnistpro_jax.Action (use jax.vmap for a batch)"
             )
-        code = action.astype(jnp.int32)
+        code = _as_int32(action)
         answers = self.num_classes**self.num_digits
         value = jnp.clip(code - 4, 0, answers - 1)
         digits = []
@@ -298,12 +298,13 @@ class Environment:
         if not isinstance(action, Action):
             return self.structured_action(action)
         kind, digits = jnp.asarray(action.kind), jnp.asarray(action.digits)
-        if kind.shape != () or digits.shape != (self.num_digits,):
+        whole = all(jnp.issubdtype(part.dtype, jnp.integer) for part in (kind, digits))
+        if not whole or kind.shape != () or digits.shape != (self.num_digits,):
             raise TypeError(
-                f"action has kind {kind.shape} and digits {digits.shape}; expected () and ({self.num_digits},) "
-                "(use jax.vmap for a batch)"
+                f"action has kind {kind.dtype} {kind.shape} and digits {digits.dtype} {digits.shape}; expected "
+                f"integers of shapes () and ({self.num_digits},) (use jax.vmap for a batch)"
             )
-        return Action(kind.astype(jnp.int32), digits.astype(jnp.int32))
+        return Action(_as_int32(kind), _as_int32(digits))
 
     # ---- Dynamics -----------------------------------------------------------------------------------------
 
@@ -535,6 +536,16 @@ class Environment:
     def _native(self, words: jax.Array) -> jax.Array:
         """Set pixels per native cell of a full bitmap, uint8 (28, 28 n)."""
         return bitmap.pool(words, self.width, self.native_factor)
+
+
+def _as_int32(values: jax.Array) -> jax.Array:
+    """Integers as int32; what does not fit goes to the nearest end, where it is invalid, instead of wrapping."""
+    if values.dtype.itemsize > 4:
+        bounds = jnp.iinfo(jnp.int32)
+        values = jnp.minimum(values, bounds.max)
+        if jnp.issubdtype(values.dtype, jnp.signedinteger):
+            values = jnp.maximum(values, bounds.min)
+    return values.astype(jnp.int32)
 
 
 def _check_choice(name: str, value: str, choices: dict[str, str]) -> None:

@@ -263,6 +263,23 @@ def test_actions_of_wrong_shape_or_dtype_are_refused(case: str, method: str) -> 
         jax.eval_shape(getattr(env, method), key, state, make_action(), params)
 
 
+WIDE = [2**32 + 1, 2**32 + 5, -(2**32) + 1, 2**31, 2**40]
+
+
+def test_codes_beyond_32_bits_are_invalid_and_do_not_wrap() -> None:
+    env, params = world(1)
+    with jax.enable_x64(True):
+        for code in WIDE:
+            wide = jnp.asarray(code, jnp.int64)
+            assert wide.dtype == jnp.int64
+            assert env.structured_action(wide).kind == Kind.INVALID
+            for action in (Action(wide, jnp.zeros(1, jnp.int32)), Action(jnp.int32(Kind.ANSWER), wide[None])):
+                _, state = env.reset_to(jnp.zeros(1, jnp.int32), jnp.zeros(2, jnp.int32), params)
+                assert (
+                    env.step_env(jax.random.key(0), state, action, params)[1].ending == Ending.INVALID_ACTION
+                )
+
+
 # ---- Reset ----------------------------------------------------------------------------------------------------
 
 
