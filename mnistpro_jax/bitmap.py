@@ -71,15 +71,6 @@ def popcount(words: jax.Array, axis: int | tuple[int, ...] | None = None) -> jax
     return jnp.sum(jax.lax.population_count(words).astype(jnp.int32), axis=axis, dtype=jnp.int32)
 
 
-def popcount_pair(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``popcount`` of two bitmaps of the same shape, in one pass where the counts are small enough."""
-    if first.size * WORD_BITS >= 1 << 16:
-        return popcount(first), popcount(second)
-    both = jax.lax.population_count(first) | (jax.lax.population_count(second) << jnp.uint32(16))
-    total = jnp.sum(both, dtype=jnp.uint32)
-    return (total & jnp.uint32(0xFFFF)).astype(jnp.int32), (total >> jnp.uint32(16)).astype(jnp.int32)
-
-
 def funnel(low: jax.Array, high: jax.Array, shift: jax.Array) -> jax.Array:
     """The 32 bits that start ``shift`` (0..31) bits into the 64-bit pair (low, high)."""
     # A shift by 32 is undefined, so the upper word is shifted in two parts.

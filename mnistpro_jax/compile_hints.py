@@ -26,12 +26,13 @@ def materialised(compute: Callable[[], T], one: jax.Array) -> T:
 
     def in_loop() -> T:
         # A loop is the one thing that XLA neither fuses into its users nor takes apart, if it cannot count.
-        shapes = jax.eval_shape(compute)
+        traced = jax.jit(compute)  # once for the shapes and for the loop
+        shapes = jax.eval_shape(traced)
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        filled: T = jax.lax.fori_loop(0, one, lambda _, __: compute(), empty)
+        filled: T = jax.lax.fori_loop(0, one, lambda _, __: traced(), empty)
         return filled
 
-    return in_loop() if _on_cpu() else compute()
+    return in_loop() if on_cpu() else compute()
 
 
 def where_needed(
@@ -66,7 +67,7 @@ def where_needed(
             selected: T = batched_select(needed, arguments, otherwise, shared)
             return selected
 
-        if not needed_batched or any(jax.tree.leaves(shared_batched)) or not _on_cpu():
+        if not needed_batched or any(jax.tree.leaves(shared_batched)) or not on_cpu():
             # One decision for all, nothing shared (params swept by vmap), or no CPU: the plain form.
             return every(), jax.tree.map(lambda _: True, otherwise)
 
@@ -123,7 +124,7 @@ def _key_of(bits: jax.Array, like: jax.Array) -> jax.Array:
     return jax.random.wrap_key_data(bits, impl=jax.random.key_impl(like)) if _is_key(like) else bits
 
 
-def _on_cpu() -> bool:
+def on_cpu() -> bool:
     """Whether programs traced now are for a CPU. A wrong guess costs speed, nothing else."""
     # jax.lax.platform_dependent would know better, but traces every branch: twice the time to the first step.
     device = jax.config.jax_default_device  # type: ignore[attr-defined]

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from mnistpro_jax import bitmap, picture, reveal, spaces
 from mnistpro_jax.compile_hints import materialised, where_needed
 from mnistpro_jax.lattice import div_rem
+from mnistpro_jax.random_bits import random_bits
 from mnistpro_jax.types import (
     Action,
     Ending,
@@ -188,7 +189,8 @@ class Environment:
 
     def draw_start(self, key: jax.Array, scene: jax.Array, params: EnvParams) -> jax.Array:
         """A start corner for a given scene under the rule ``stroke`` or ``fixed``, int32 (2,)."""
-        return self._start(jax.random.bits(key, (), jnp.uint32), scene, jnp.asarray(-1, jnp.int32), params)
+        bits = random_bits(key, 1, self._one(params))[0]
+        return self._start(bits, scene, jnp.asarray(-1, jnp.int32), params)
 
     def statistics(self, state: State, params: EnvParams) -> EpisodeStatistics:
         """Exact counts of the episode so far."""
@@ -324,35 +326,34 @@ class Environment:
 
         after, place, place_interior, reward, terminated, truncated = materialised(outcome, one)
 
-        def looks() -> tuple[reveal.Look, reveal.Look, jax.Array, jax.Array]:
+        def looks() -> tuple[reveal.Look, reveal.Look, jax.Array]:
             moved = (after.last_action >= Kind.UP) & (after.last_action <= Kind.RIGHT)
             again = moved & whole.contains_corner(state.visited, place, after.xy)
             return (
                 whole.look(state.revealed, place, after.xy),
                 interior.look(state.readable, place_interior, after.xy),
                 state.revisits + again,
-                whole.add_corner(state.visited, place, after.xy),
             )
 
-        look, look_interior, revisits, visited = materialised(looks, one)
+        look, look_interior, revisits = materialised(looks, one)
         words = params.bank.crop(after.scene, after.xy, self.window)
         # An answer leaves the window where it was, so that there is nothing new to see.
 
         # In a loop of its own, so that the crop is not made again for each of the counts.
-        def counts() -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        def counts() -> tuple[jax.Array, jax.Array]:
             return self._count(words, whole.strips(look), interior.strips(look_interior), after.xy)
 
         seen = materialised(counts, one)
         after = dataclasses.replace(
             after,
             revisits=revisits,
-            visited=visited,
-            revealed=look.mask,
-            readable=look_interior.mask,
+            visited=whole.add_corner(state.visited, place, after.xy),
+            revealed=state.revealed | whole.first_look(place, after.xy),
+            readable=state.readable | interior.first_look(place_interior, after.xy),
             stroke_seen=state.stroke_seen + seen[0],
             stroke_seen_readable=state.stroke_seen_readable + seen[1],
-            area_seen=state.area_seen + seen[2],
-            area_seen_readable=state.area_seen_readable + seen[3],
+            area_seen=state.area_seen + look.area,
+            area_seen_readable=state.area_seen_readable + look_interior.area,
         )
         return after, words, reward, terminated, truncated
 
@@ -415,8 +416,8 @@ class Environment:
         strips: list[tuple[slice, jax.Array]],
         strips_interior: list[tuple[slice, jax.Array]],
         xy: jax.Array,
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """What a window adds: stroke pixels per digit, int32 (n,), and pixels, int32 (), in both definitions.
+    ) -> tuple[jax.Array, jax.Array]:
+        """What a window adds: stroke pixels per digit, int32 (n,), in both definitions.
 
         words: the window's bitmap. strips, strips_interior: its pixels that count (``RevealedMask.strips``).
         """
@@ -427,14 +428,13 @@ class Environment:
         left = div_rem(xy[0], part)[0]
         before = [bitmap.below((left + k + 1) * part - xy[0], words.shape[0])[:, None] for k in range(met)]
         digit = jnp.arange(self.num_digits, dtype=jnp.int32)
-        counts, areas = [], []
+        counts = []
         for part_strips in (strips, strips_interior):
-            area = total = jnp.zeros((), jnp.int32)
+            total = jnp.zeros((), jnp.int32)
             up_to = [jnp.zeros((), jnp.int32)] * met
             for rows, fresh in part_strips:
                 strokes = words[:, rows] & fresh
-                strip_total, strip_area = bitmap.popcount_pair(strokes, fresh)
-                total, area = total + strip_total, area + strip_area
+                total = total + bitmap.popcount(strokes)
                 up_to = [sum_ + bitmap.popcount(strokes & b) for sum_, b in zip(up_to, before, strict=True)]
             passed = jnp.zeros((), jnp.int32)
             by_digit = jnp.zeros((self.num_digits,), jnp.int32)
@@ -444,15 +444,14 @@ class Environment:
                 by_digit = by_digit + jnp.where(digit == owner, count - passed, 0)
                 passed = count
             counts.append(by_digit)
-            areas.append(area)
-        return counts[0], counts[1], areas[0], areas[1]
+        return counts[0], counts[1]
 
     # ---- Starts -------------------------------------------------------------------------------------------
 
     def _draw_start(self, key: jax.Array, params: EnvParams) -> tuple[jax.Array, jax.Array]:
         """A random scene and its start: (int32 (m,), int32 (2,))."""
         tiles = params.bank.tiles_per_scene
-        bits = jax.random.bits(key, (tiles + 1,), jnp.uint32)
+        bits = random_bits(key, tiles + 1, self._one(params))
         scene, episode = params.bank.draw(bits[:tiles])
         return scene, self._start(bits[tiles], scene, episode, params)
 
@@ -541,7 +540,7 @@ class Environment:
 def _as_int32(values: jax.Array) -> jax.Array:
     """Integers as int32; what does not fit goes to the nearest end, where it is invalid, instead of wrapping."""
     if values.dtype.itemsize > 4:
-        bounds = jnp.iinfo(jnp.int32)
+        bounds = np.iinfo(np.int32)
         values = jnp.minimum(values, bounds.max)
         if jnp.issubdtype(values.dtype, jnp.signedinteger):
             values = jnp.maximum(values, bounds.min)

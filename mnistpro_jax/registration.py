@@ -11,7 +11,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from mnistpro_jax.env import Environment, EnvParams, default_budget
@@ -121,12 +121,12 @@ def make_params(
         )
     return EnvParams(
         bank=bank,
-        budget=jnp.asarray(budget, jnp.int32),
-        move_reward=jnp.asarray(move_reward, jnp.float32),
-        correct_reward=jnp.asarray(correct_reward, jnp.float32),
-        wrong_reward=jnp.asarray(wrong_reward, jnp.float32),
-        invalid_reward=jnp.asarray(invalid_reward, jnp.float32),
-        start_xy=jnp.asarray(corner, jnp.int32),
+        budget=jax.device_put(np.asarray(budget, np.int32)),
+        move_reward=jax.device_put(np.asarray(move_reward, np.float32)),
+        correct_reward=jax.device_put(np.asarray(correct_reward, np.float32)),
+        wrong_reward=jax.device_put(np.asarray(wrong_reward, np.float32)),
+        invalid_reward=jax.device_put(np.asarray(invalid_reward, np.float32)),
+        start_xy=jax.device_put(corner.astype(np.int32)),
     )
 
 

@@ -44,13 +44,13 @@ class Look:
     """What showing one window does, in few words; ``RevealedMask.strips`` expands it to pixels.
 
     rows: uint32, bits of fresh columns: one row of words per row of cells, (cells, words), or per pixel row,
-    (words, window). borders: int32 () each, where the cells of one strip begin, in rows of the strip. mask: the
-    mask with the window added.
+    (words, window). borders: int32 () each, where the cells of one strip begin, in rows of the strip. area:
+    int32 (), how many pixels are fresh.
     """
 
     rows: jax.Array
     borders: tuple[jax.Array, ...]
-    mask: jax.Array
+    area: jax.Array
 
 
 class RevealedMask(Protocol):
@@ -81,7 +81,7 @@ class RevealedMask(Protocol):
         ...
 
     def look(self, mask: jax.Array, place: Place, xy: jax.Array) -> Look:
-        """Show the window at ``xy``: what is new in it, and the mask with the window added."""
+        """What is new in the window at ``xy`` (``first_look`` then adds it to the mask)."""
         ...
 
     def strips(self, look: Look) -> list[tuple[slice, jax.Array]]:
@@ -173,7 +173,7 @@ class LatticeMask(_WindowMask):
             bit = (unseen >> jnp.uint32(c)) & jnp.uint32(1)
             fresh_rows = fresh_rows | ((jnp.uint32(0) - bit)[:, None] & (right & ~left))
             left = right
-        return Look(fresh_rows, tuple(y_borders), mask | self.first_look(place, xy))
+        return Look(fresh_rows, tuple(y_borders), self._area(fresh_rows, y_borders))
 
     @staticmethod
     def _borders(
@@ -185,19 +185,37 @@ class LatticeMask(_WindowMask):
         return [jnp.minimum(border - corner, axis.window - axis.high) for border in borders]
 
     def strips(self, look: Look) -> list[tuple[slice, jax.Array]]:
-        # Lines repeat with the stride: cut the interior into strips of ``stride`` rows, and all have the same
-        # borders, so that a pixel is compared with the few of one strip.
-        axis, pitch = self.y_axis, self.y_axis.lines_per_stride
+        pitch = self.y_axis.lines_per_stride
         strips = []
-        for number, first in enumerate(range(axis.low, axis.window - axis.high, axis.stride)):
-            last = min(first + axis.stride, axis.window - axis.high)
-            row = jnp.arange(last - first, dtype=jnp.int32)
+        for number, rows in enumerate(self._strip_rows()):
+            row = jnp.arange(rows.stop - rows.start, dtype=jnp.int32)
             cells = look.rows[number * pitch : (number + 1) * pitch]
-            fresh = jnp.broadcast_to(cells[0][:, None], (cells.shape[1], last - first))
+            fresh = jnp.broadcast_to(cells[0][:, None], (cells.shape[1], len(row)))
             for k in range(1, pitch):
                 fresh = jnp.where(row >= look.borders[k], cells[k][:, None], fresh)
-            strips.append((slice(first, last), fresh))
+            strips.append((rows, fresh))
         return strips
+
+    def _strip_rows(self) -> list[slice]:
+        # Lines repeat with the stride: cut the interior into strips of ``stride`` rows, and all have the same
+        # borders, so that a pixel is compared with the few of one strip.
+        low, end = self.y_axis.low, self.y_axis.window - self.y_axis.high
+        return [
+            slice(first, min(first + self.y_axis.stride, end))
+            for first in range(low, end, self.y_axis.stride)
+        ]
+
+    def _area(self, fresh_rows: jax.Array, borders: list[jax.Array]) -> jax.Array:
+        """Fresh pixels, from the cells' widths and heights: far fewer words than the pixels."""
+        pitch = self.y_axis.lines_per_stride
+        widths = bitmap.popcount(fresh_rows, axis=-1)
+        area = jnp.zeros((), jnp.int32)
+        for number, rows in enumerate(self._strip_rows()):
+            length = jnp.asarray(rows.stop - rows.start, jnp.int32)
+            edges = [jnp.zeros((), jnp.int32), *(jnp.minimum(b, length) for b in borders[1:pitch]), length]
+            for k in range(pitch):
+                area = area + widths[number * pitch + k] * (edges[k + 1] - edges[k])
+        return area
 
     def first_look(self, place: Place, xy: jax.Array) -> jax.Array:
         number = jnp.arange(self.shape[0], dtype=jnp.int32)[:, None]
@@ -283,7 +301,7 @@ class PixelMask(_WindowMask):
     def look(self, mask: jax.Array, place: Place, xy: jax.Array) -> Look:
         window = self.x_axis.window
         fresh = self.interior & ~bitmap.crop(mask, xy, window, window)
-        return Look(fresh, (), mask | self.first_look(place, xy))
+        return Look(fresh, (), bitmap.popcount(fresh))
 
     def strips(self, look: Look) -> list[tuple[slice, jax.Array]]:
         return [(slice(0, self.y_axis.window), look.rows)]

@@ -89,16 +89,6 @@ def test_popcount(picture: NDArray[np.bool_]) -> None:
     assert bitmap.popcount(words).dtype == jnp.int32
 
 
-@pytest.mark.parametrize("shape", [(2, 64), (32, 64), (64, 64)])  # one pass up to 2^16 bits, two beyond
-@pytest.mark.parametrize("density", [0.0, 0.4, 1.0])
-def test_popcount_pair(shape: tuple[int, int], density: float) -> None:
-    rng = np.random.default_rng(0)
-    first, second = (rng.random((shape[1], 32 * shape[0])) < density for _ in range(2))
-    counts = bitmap.popcount_pair(bitmap.pack(jnp.asarray(first)), bitmap.pack(jnp.asarray(second)))
-    assert [int(count) for count in counts] == [first.sum(), second.sum()]
-    assert [count.dtype for count in counts] == [jnp.int32, jnp.int32]
-
-
 @EXAMPLES
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 31))
 def test_funnel_shifts_a_pair_of_words(low: int, high: int, shift: int) -> None:

@@ -49,7 +49,8 @@ def place_and_show(mask: RevealedMask) -> Any:
                 fresh = fresh.at[:, rows].set(strip)
             again = mask.contains_corner(visited, place, xy)
             visited = mask.add_corner(visited, place, xy)
-            return (look.mask, visited), (fresh, mask.pixels(look.mask, start, one), again)
+            revealed = revealed | mask.first_look(place, xy)
+            return (revealed, visited), (fresh, look.area, mask.pixels(revealed, start, one), again)
 
         return mask.pixels(revealed, start, one), jax.lax.scan(show, (revealed, visited), corners)[1]
 
@@ -81,7 +82,7 @@ def test_masks_show_what_the_windows_showed(geometry: tuple[int, ...], kind: typ
     starts, corners = walks(geometry)
     arguments = (jnp.asarray(starts, jnp.int32), jnp.asarray(corners, jnp.int32), jnp.int32(1))
     play = quick_jit(jax.vmap(place_and_show(mask), in_axes=(0, 0, None)))
-    first, (fresh, pixels, again) = jax.tree.map(np.asarray, play(*arguments))
+    first, (fresh, area, pixels, again) = jax.tree.map(np.asarray, play(*arguments))
     interior = np.zeros((window, window), bool)
     interior[low : window - high, low : window - high] = True
     np.testing.assert_array_equal(mask.interior, pack(interior))
@@ -94,6 +95,7 @@ def test_masks_show_what_the_windows_showed(geometry: tuple[int, ...], kind: typ
         for turn, (x, y) in enumerate(corners[number]):
             region = seen[y : y + window, x : x + window]
             np.testing.assert_array_equal(fresh[number, turn], pack(interior & ~region))
+            assert area[number, turn] == (interior & ~region).sum()
             region |= interior
             np.testing.assert_array_equal(pixels[number, turn], pack(seen))
             assert again[number, turn] == ((x, y) in before)

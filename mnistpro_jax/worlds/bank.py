@@ -10,13 +10,19 @@ closes over is compiled into it.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from mnistpro_jax import bitmap
 from mnistpro_jax.lattice import div_rem
 from mnistpro_jax.types import pytree, static_field
 from mnistpro_jax.worlds.seams import SeamEdges, SeamTable
+
+Counts = TypeVar("Counts", jax.Array, NDArray[np.int32])
 
 BLOCK = 16  # rows per entry of Bank.block_ends
 
@@ -224,10 +230,10 @@ class Bank:
         return counts
 
 
-def block_ends(row_ends: jax.Array) -> jax.Array:
+def block_ends(row_ends: Counts) -> Counts:
     """Entries of (..., H) running counts at the end of every ``BLOCK`` rows, the last row included."""
     height = row_ends.shape[-1]
-    ends = jnp.asarray([min(end, height) - 1 for end in range(BLOCK, height + BLOCK, BLOCK)], jnp.int32)
+    ends = np.array([min(end, height) - 1 for end in range(BLOCK, height + BLOCK, BLOCK)], np.int32)
     return row_ends[..., ends]
 
 

@@ -91,7 +91,8 @@ def _exact_factor(size: int) -> int:
 
 def _episodes(scenes: NDArray[np.integer], starts: NDArray[np.integer] | None) -> Episodes:
     return Episodes(
-        jnp.asarray(scenes, jnp.int32), None if starts is None else jnp.asarray(starts, jnp.int32)
+        jax.device_put(scenes.astype(np.int32)),
+        None if starts is None else jax.device_put(np.asarray(starts, np.int32)),
     )
 
 
@@ -107,12 +108,12 @@ def _tile_bank(
     factor = _exact_factor(size)
     tiles, row_ends = _tiles(images, factor) if factor else _pillow_tiles(images, size)
     return Bank(
-        tiles=tiles,
-        row_ends=row_ends,
-        block_ends=block_ends(row_ends),
-        stroke_totals=row_ends[:, -1:],
-        answers=jnp.asarray(dataset.labels[used][:, None], jnp.int32),
-        indices=jnp.asarray(used[:, None], jnp.int32),
+        tiles=jax.device_put(tiles),
+        row_ends=jax.device_put(row_ends),
+        block_ends=jax.device_put(block_ends(row_ends)),
+        stroke_totals=jax.device_put(row_ends[:, -1:]),
+        answers=jax.device_put(dataset.labels[used][:, None].astype(np.int32)),
+        indices=jax.device_put(used[:, None].astype(np.int32)),
         seams=seams(images, factor) if level > 1 else None,
         episodes=episodes,
         tile_width=size,
@@ -129,17 +130,18 @@ def _scene_bank(
     count, level = indices.shape
     side_by_side = dataset.images[indices].swapaxes(1, 2).reshape(count, pipeline.NATIVE, -1)
     tiles, row_ends = _pillow_tiles(side_by_side, size)
+    device_tiles = jax.device_put(tiles)
     totals = [
-        bitmap.popcount(tiles & _part_span(part, size, tiles.shape[1])[:, None], axis=(1, 2))
+        bitmap.popcount(device_tiles & _part_span(part, size, tiles.shape[1])[:, None], axis=(1, 2))
         for part in range(level)
     ]
     return Bank(
-        tiles=tiles,
-        row_ends=row_ends,
-        block_ends=block_ends(row_ends),
+        tiles=device_tiles,
+        row_ends=jax.device_put(row_ends),
+        block_ends=jax.device_put(block_ends(row_ends)),
         stroke_totals=jnp.stack(totals, axis=-1),
-        answers=jnp.asarray(dataset.labels[indices], jnp.int32),
-        indices=jnp.asarray(indices, jnp.int32),
+        answers=jax.device_put(dataset.labels[indices].astype(np.int32)),
+        indices=jax.device_put(indices.astype(np.int32)),
         seams=None,
         episodes=_episodes(np.arange(count)[:, None], starts),
         tile_width=size * level,
@@ -156,12 +158,7 @@ def _part_span(part: int, size: int, words: int) -> jax.Array:
 _packed = jax.jit(pipeline.packed_strokes, static_argnames="factor")
 
 
-@jax.jit
-def _row_ends(tiles: jax.Array) -> jax.Array:
-    return jnp.cumsum(bitmap.popcount(tiles, axis=-2), axis=-1, dtype=jnp.int32)
-
-
-def _tiles(images: NDArray[np.uint8], factor: int) -> tuple[jax.Array, jax.Array]:
+def _tiles(images: NDArray[np.uint8], factor: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
     """``Bank.tiles`` and ``Bank.row_ends`` of uint8 (N, 28, 28) digits, a chunk at a time."""
     count = len(images)
     size = pipeline.NATIVE * factor
@@ -171,19 +168,21 @@ def _tiles(images: NDArray[np.uint8], factor: int) -> tuple[jax.Array, jax.Array
     def fill(start: int) -> None:
         # The last chunk reaches back, so that every chunk has the same shape and compiles once.
         first = max(0, min(start, count - _CHUNK))
-        packed = _packed(jnp.asarray(images[first : first + _CHUNK]), factor=factor)
+        packed = np.asarray(_packed(jax.device_put(images[first : first + _CHUNK]), factor=factor))
         tiles[first : first + _CHUNK, :-1] = packed
         tiles[first : first + _CHUNK, -1] = 0
-        row_ends[first : first + _CHUNK] = _row_ends(packed)
+        # On the host: another small program would take longer to compile than to run.
+        strokes = np.bitwise_count(packed).sum(axis=1, dtype=np.int32)
+        np.cumsum(strokes, axis=-1, out=row_ends[first : first + _CHUNK])
 
     fill(0)  # compiles before the threads start
     # One chunk keeps one core busy.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         list(pool.map(fill, range(_CHUNK, count, _CHUNK)))
-    return jnp.asarray(tiles), jnp.asarray(row_ends)
+    return tiles, row_ends
 
 
-def _pillow_tiles(images: NDArray[np.uint8], size: int) -> tuple[jax.Array, jax.Array]:
+def _pillow_tiles(images: NDArray[np.uint8], size: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
     """As ``_tiles``, from uint8 (N, 28, 28 n) images and at any size, through Pillow on the host."""
     from PIL import Image
 
@@ -197,4 +196,4 @@ def _pillow_tiles(images: NDArray[np.uint8], size: int) -> tuple[jax.Array, jax.
     octets = np.packbits(np.pad(stroke, ((0, 0), (0, 0), (0, padding))), axis=-1, bitorder="little")
     words = np.ascontiguousarray(octets).view("<u4").swapaxes(-1, -2)
     row_ends = np.cumsum(stroke.sum(axis=-1), axis=-1, dtype=np.int32)
-    return jnp.asarray(np.ascontiguousarray(words)), jnp.asarray(row_ends)
+    return np.ascontiguousarray(words), row_ends
