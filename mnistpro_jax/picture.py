@@ -1,4 +1,4 @@
-"""The published picture in JAX: grey, the window's pixels, and the cyan outline (specification section 2).
+"""The published picture in JAX: grey, the window's pixels, and the cyan outline (arXiv 2608.31022).
 
 ``render`` draws the same pictures on the host for people; tests hold the two and Pillow equal.
 """

@@ -24,7 +24,7 @@ def pytree(cls: type[_T]) -> type[_T]:
     """Make ``cls`` a frozen dataclass and a JAX pytree.
 
     Fields declared with ``static_field()`` become structure; all others are children. ``replace(**changes)``
-    is added, as everywhere in the JAX ecosystem.
+    is added, as everywhere in the JAX ecosystem (type checkers know ``dataclasses.replace``, which is the same).
     """
     data_cls = dataclasses.dataclass(frozen=True)(cls)
     fields = dataclasses.fields(data_cls)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ class Kind(enum.IntEnum):
 
 
 class Ending(enum.IntEnum):
-    """Why an episode ended (never encoded as a magic answer; specification section 1)."""
+    """Why an episode ended (never encoded as a magic answer)."""
 
     RUNNING = 0
     ANSWERED = 1
@@ -131,7 +131,7 @@ class State:
 
 @pytree
 class EpisodeStatistics:
-    """Exact counts of an episode so far, final where it has ended (specification section 4).
+    """Exact counts of an episode so far, final where it has ended.
 
     steps: actions, the answer included. moves: moves alone. revisits: observations whose window position
     had been shown before. ending: an ``Ending``. answer, label: int32 (n,) (answer -1 where none was given).

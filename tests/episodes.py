@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -248,7 +249,5 @@ def assert_same(simulated: dict[str, Any], expected: dict[str, Any]) -> None:
 
 def assert_trees_equal(first: Any, second: Any) -> None:
     """Same structure, and leaves of equal dtype, shape and value."""
-    assert jax.tree.structure(first) == jax.tree.structure(second)
-    for (path, a), b in zip(jax.tree.leaves_with_path(first), jax.tree.leaves(second), strict=True):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape), path
-        np.testing.assert_array_equal(np.asarray(a), np.asarray(b), err_msg=jax.tree_util.keystr(path))
+    chex.assert_trees_all_equal_shapes_and_dtypes(first, second)
+    chex.assert_trees_all_equal(first, second)

@@ -1,6 +1,6 @@
 """The published canvas pipeline in integer arithmetic, bit-exact to Pillow.
 
-Specification section 1: 28 x 28 digits side by side, inverted, enlarged eight times with Pillow's bilinear
+The pipeline (arXiv 2608.31022): 28 x 28 digits side by side, inverted, enlarged eight times with Pillow's bilinear
 filter, 255 (background) where the value is above 200, else 0 (stroke). At whole factors that are powers of
 two Pillow's fixed-point weights are exact fractions, so that two integer passes, horizontal then vertical
 and each rounded to eight bits, give Pillow's bytes.
