@@ -21,18 +21,18 @@ T = TypeVar("T")
 def materialised(compute: Callable[[], T], one: jax.Array) -> T:
     """``compute()``, with its results in memory before anything uses them.
 
-    one: int32 (), a 1 that the compiler cannot know to be 1 (any positive value gives the same result).
+    one: int32 (), a positive number that the compiler cannot know to be one.
     """
 
-    def in_loop() -> T:
-        # A loop is the one thing that XLA neither fuses into its users nor takes apart, if it cannot count.
-        traced = jax.jit(compute)  # once for the shapes and for the loop
-        shapes = jax.eval_shape(traced)
-        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        filled: T = jax.lax.fori_loop(0, one, lambda _, __: traced(), empty)
-        return filled
-
-    return in_loop() if on_cpu() else compute()
+    if not on_cpu():
+        return compute()
+    # A conditional is what XLA neither fuses into its users nor takes apart, if it cannot know the condition. (A loop
+    # of one round does the same, but copies all that it carries.)
+    traced = jax.jit(compute)  # once for the shapes and for the branch
+    shapes = jax.eval_shape(traced)
+    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    filled: T = jax.lax.cond(one > 0, traced, lambda: empty)
+    return filled
 
 
 def where_needed(
