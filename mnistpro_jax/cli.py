@@ -30,7 +30,7 @@ DEBUG = "MNISTPRO_DEBUG"
 _LARGEST_SEED = 2**32 - 1
 _DEFAULT_WINDOW, _DEFAULT_STRIDE = 64, 32
 _LARGEST_LEVEL = 99
-_COMMANDS = ("evaluate", "agents", "envs", "render", "bench")
+_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "bench")
 
 
 class CliError(Exception):
@@ -131,6 +131,14 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             _evaluate,
             "run an agent and say how well it did",
             "mnistpro evaluate --level 2 --agent observer --episodes 500 --out runs/observer-2",
+        )
+    )
+    _add_frontier(
+        command(
+            "frontier",
+            _frontier,
+            "accuracy against steps of several agents, beside the published ones, as a table and a picture",
+            "mnistpro frontier --level 1 --agents canvas planner observer --out frontier.png",
         )
     )
     agents = command("agents", _agents, "list the agents", "mnistpro agents")
@@ -243,9 +251,44 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         type=_whole(1),
         default=None,
         metavar="B",
-        help="episodes side by side; changes speed and memory, not results (default: 64 for agents that read "
-        "on a CPU, else 1024)",
+        help="episodes side by side; changes speed and memory, not results (default: on a CPU 64 for agents "
+        "that read with a bank and 256 for those with a network, else 1024)",
     )
+
+
+def _add_frontier(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--level", type=_whole(1, _LARGEST_LEVEL), default=1, metavar="N", help="digits (default: 1)"
+    )
+    parser.add_argument(
+        "--agents",
+        nargs="+",
+        default=["canvas", "planner", "glimpse", "observer"],
+        metavar="NAME",
+        help="see `mnistpro agents` (default: canvas planner glimpse observer)",
+    )
+    parser.add_argument(
+        "--episodes",
+        type=_episodes,
+        default=1000,
+        metavar="N",
+        help="how many of the test split to draw, or 'published' (default: 1000)",
+    )
+    parser.add_argument(
+        "--confidence",
+        type=_confidence,
+        nargs="+",
+        default=None,
+        metavar="P",
+        help="thresholds of the sweep, 0 to 1 (default: 0.5 0.7 0.8 0.9 0.95 0.97 0.98 0.99 0.995 0.999)",
+    )
+    parser.add_argument(
+        "--seed", type=_whole(0, _LARGEST_SEED), default=0, metavar="S", help="see evaluate (default: 0)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=None, metavar="FILE", help="write the picture, a PNG, here"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 
 def _add_render(parser: argparse.ArgumentParser) -> None:
@@ -399,27 +442,78 @@ def _write_run(folder: Path, run: Evaluation, pictures: int) -> None:
     write_json(folder / names.SUMMARY, run.summary)
 
 
+# ---- frontier ----------------------------------------------------------------------------------------------
+
+
+def _frontier(arguments: argparse.Namespace) -> int:
+    import importlib.util
+
+    from mnistpro_jax.agents.registry import has_confidence
+    from mnistpro_jax.analysis.frontier import CONFIDENCES, draw_frontier
+    from mnistpro_jax.evaluation import EvaluationRequest, evaluate
+
+    confidences = tuple(dict.fromkeys(arguments.confidence or CONFIDENCES))
+    for agent in arguments.agents:
+        if not has_confidence(agent):
+            raise CliError(f"agent {agent!r} has no confidence to sweep; leave it out")
+    if arguments.out is not None:
+        if not arguments.out.absolute().parent.is_dir():
+            raise CliError(f"--out: there is no folder {arguments.out.absolute().parent}")
+        if importlib.util.find_spec("matplotlib") is None:
+            raise CliError("the picture needs matplotlib: pip install matplotlib (or leave --out away)")
+    sweeps: dict[str, list[dict[str, Any]]] = {}
+    with _progress() as report:
+        for agent in dict.fromkeys(arguments.agents):
+            request = EvaluationRequest(
+                level=arguments.level,
+                agent=agent,
+                episodes=arguments.episodes,
+                seed=arguments.seed,
+                confidences=confidences,
+            )
+            sweeps[agent] = [run.summary for run in evaluate(request, report)]
+    if arguments.out is not None:
+        draw_frontier(arguments.out, arguments.level, sweeps)
+    if arguments.json:
+        print(json.dumps({"level": arguments.level, "agents": sweeps}, indent=2, allow_nan=False))
+    else:
+        from mnistpro_jax.analysis import tables
+
+        for runs in sweeps.values():
+            if len(runs) > 1:
+                tables.print_sweep(_stdout(), runs)
+            else:
+                tables.print_summary(_stdout(), runs[0])
+    if arguments.out is not None:
+        _note(f"the picture is {arguments.out}")
+    return 0
+
+
 # ---- agents, envs ------------------------------------------------------------------------------------------
 
 
 def _agents(arguments: argparse.Namespace) -> int:
     from mnistpro_jax.agents import agent_names, describe
-    from mnistpro_jax.evaluation import reads
+    from mnistpro_jax.agents.registry import reads_with
 
     agents: list[dict[str, Any]] = [
-        {"name": name, "description": describe(name), "reads": reads(name)} for name in agent_names()
+        {"name": name, "description": describe(name), "reads_with": reads_with(name)}
+        for name in agent_names()
     ]
     if arguments.json:
         print(json.dumps({"agents": agents}, indent=2))
         return 0
     from mnistpro_jax.analysis.tables import plain_table
 
-    rows = [(agent["name"], "yes" if agent["reads"] else "no", agent["description"]) for agent in agents]
-    columns = [("agent", "left"), ("reads", "left"), ("what it does", "left")]
+    rows = [(agent["name"], agent["reads_with"] or "nothing", agent["description"]) for agent in agents]
+    columns = [("agent", "left"), ("reads with", "left"), ("what it does", "left")]
     console = _stdout()
     console.print()
     console.print(plain_table(columns, rows))
-    console.print("[dim]Agents that read compare what they saw with the training images.[/dim]")
+    console.print(
+        "[dim]bank: compares what it saw with every training image. network: a trained reader on all that was seen. "
+        "memory: its own recurrent network.[/dim]"
+    )
     return 0
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mnistpro_jax import bitmap, data, registration
-from mnistpro_jax.agents import Geometry, describe, make_agent
-from mnistpro_jax.agents.reader import EmpiricalBayesReader, build_reader, full_read
-from mnistpro_jax.agents.registry import default_confidence
+from mnistpro_jax.agents import Geometry, make_agent
+from mnistpro_jax.agents.reader import Reader, build_reader, full_read
+from mnistpro_jax.agents.registry import default_confidence, has_confidence, is_learned, reads_with
 from mnistpro_jax.analysis.outcomes import Flags, Outcomes
 from mnistpro_jax.analysis.records import episode_records
 from mnistpro_jax.analysis.summary import RunSettings, summarise
@@ -33,14 +33,7 @@ if TYPE_CHECKING:
 Report = Callable[[str, int, int], None]
 """Called with (what is being done, finished, total); total is 0 where it is not known."""
 
-_BLIND = ("random",)  # agents without a reader
 _READ_AT_ONCE = 64  # canvases of a control read: bounds its memory
-
-
-def reads(agent: str) -> bool:
-    """Whether an agent compares what it sees with training images; ValueError for an unknown name."""
-    describe(agent)
-    return agent not in _BLIND
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,16 +106,24 @@ def evaluate(request: EvaluationRequest, report: Report | None = None) -> Iterat
     geometry = Geometry.of(env)
     count = len(bank.episodes.scenes) if bank.episodes is not None else 0
 
-    reader, control = None, None
-    if reads(request.agent):
+    reader: Reader | None = None
+    control = None
+    reads = reads_with(request.agent)
+    if is_learned(request.agent):
+        make_agent(request.agent, geometry)  # refuses a world that it was not made for
+    if reads == "bank":
         say("reader: preparing the training images", 0, 0)
         reader = build_reader(data.load(request.source, "train"), native_factor=env.native_factor)
+    elif reads == "network":
+        reader = shipped_reader()
+    if reader is not None:
         control = _control_correct(reader, bank, say)
 
     for confidence in request.confidences or (None,):
         chosen: dict[str, Any] = {"num_classes": dataset.num_classes}
-        if reader is not None:
-            confidence = default_confidence(request.level) if confidence is None else confidence
+        if has_confidence(request.agent):
+            if confidence is None:
+                confidence = default_confidence(request.level, request.agent)
             chosen = {"reader": reader, "confidence": confidence}
         what = (
             request.agent if len(request.confidences) < 2 else f"{request.agent}, confidence {confidence:g}"
@@ -134,7 +135,7 @@ def evaluate(request: EvaluationRequest, report: Report | None = None) -> Iterat
             params,
             make_agent(request.agent, geometry, **chosen),
             count,
-            batch_size=request.batch or _default_batch(reader is not None),
+            batch_size=request.batch or _default_batch(reads),
             progress=lambda done, total, what=what: say(f"{what}: episodes", done, total),  # type: ignore[misc]
         )
         settings = RunSettings(
@@ -188,11 +189,17 @@ def world(request: EvaluationRequest, dataset: data.Dataset) -> tuple[Environmen
 def _check(request: EvaluationRequest) -> None:
     if request.level < 1:
         raise ValueError(f"level is {request.level}; expected the number of digits, 1 or more")
-    if request.confidences and not reads(request.agent):
+    if request.confidences and not has_confidence(request.agent):
         raise ValueError(
             f"agent {request.agent!r} does not read, so that a confidence would do nothing; leave it out"
         )
-    if reads(request.agent) and request.split == "train":
+    if is_learned(request.agent) and request.source != "mnist":
+        raise ValueError(
+            f"agent {request.agent!r} was trained on source 'mnist'; on {request.source!r} its score would mean "
+            "nothing. Use an agent that reads with the training images themselves, such as 'observer', or train one "
+            "(baselines/)"
+        )
+    if has_confidence(request.agent) and request.split == "train":
         raise ValueError(
             f"agent {request.agent!r} reads with the training images, so that on split 'train' it would be "
             "asked about images that it knows; use split 'test', or the agent 'random'"
@@ -212,13 +219,21 @@ def _check(request: EvaluationRequest) -> None:
         raise ValueError(f"episodes is {request.episodes}; expected 1 or more, or the published list")
 
 
-def _default_batch(reading: bool) -> int:
-    """Episodes side by side. A reading agent compares each with the whole bank: on a CPU few fit its
-    caches."""
-    return 64 if reading and jax.default_backend() == "cpu" else 1024
+def _default_batch(reads: str | None) -> int:
+    """Episodes side by side. Who compares each with a whole bank, or runs a network on it, does best on a CPU
+    with as many as fit its caches."""
+    on_cpu = jax.default_backend() == "cpu"
+    return {"bank": 64, "network": 256}.get(reads or "", 1024) if on_cpu else 1024
 
 
-def _control_correct(reader: EmpiricalBayesReader, bank: Bank, say: Report) -> Flags:
+def shipped_reader() -> Reader:
+    """The trained reader in the package."""
+    from mnistpro_jax.agents.learned import shipped
+
+    return shipped.load_reader()[0]
+
+
+def _control_correct(reader: Reader, bank: Bank, say: Report) -> Flags:
     """Whether the reader reads the unmasked canvas of each listed episode right, bool (E,)."""
     assert bank.episodes is not None
     listed, episodes = np.unique(np.asarray(bank.episodes.scenes), axis=0, return_inverse=True)
@@ -233,7 +248,7 @@ def _control_correct(reader: EmpiricalBayesReader, bank: Bank, say: Report) -> F
 
 
 @jax.jit
-def _read_right(reader: EmpiricalBayesReader, bank: Bank, scenes: jax.Array) -> jax.Array:
+def _read_right(reader: Reader, bank: Bank, scenes: jax.Array) -> jax.Array:
     """scenes: int32 (B, m). Returns bool (B,)."""
 
     def right(scene: jax.Array) -> jax.Array:

@@ -316,7 +316,8 @@ def test_agents(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agents", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["agents"]
     assert [agent["name"] for agent in listed] == list(agent_names())
-    assert {agent["name"]: agent["reads"] for agent in listed}["random"] is False
+    reads = {agent["name"]: agent["reads_with"] for agent in listed}
+    assert (reads["random"], reads["observer"], reads["canvas"]) == (None, "bank", "network")
     assert main(["agents"]) == 0
     text = capsys.readouterr().out
     assert all(name in text for name in agent_names())
@@ -437,7 +438,7 @@ def test_render_names_the_runs_of_a_sweep(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], "evaluate, agents, envs, render, bench"),
+        ([], "evaluate, frontier, agents, envs, render, bench"),
         (["play"], "evaluate"),
         (["evaluate", "--agent", "oracle"], ", ".join(agent_names())),
         (["evaluate", "--level", "0"], "1 to 99"),

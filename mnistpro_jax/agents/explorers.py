@@ -11,7 +11,14 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax.agents.base import Candidates, Geometry, candidates, direction_to_best
-from mnistpro_jax.agents.reader import EmpiricalBayesReader, Posterior, log_odds, stroke_shares
+from mnistpro_jax.agents.reader import (
+    Beliefs,
+    EmpiricalBayesReader,
+    Posterior,
+    Reader,
+    log_odds,
+    stroke_shares,
+)
 from mnistpro_jax.types import Kind, Observation, pytree, static_field
 
 _BLOCK = 256  # particles per block of the two-stage search in systematic_resample
@@ -22,8 +29,8 @@ class Sight:
     """What an explorer decides on: the observation (mode "canvas"), the reader, and what it makes of it."""
 
     observation: Observation
-    reader: EmpiricalBayesReader
-    posterior: Posterior
+    reader: Reader
+    posterior: Beliefs
 
     @property
     def unseen(self) -> jax.Array:
@@ -180,6 +187,8 @@ class InformationGain:
     def information(self, key: jax.Array, options: Candidates, sight: Sight) -> jax.Array:
         """Expected drop of the answer's entropy for each candidate window, nats, float32 (Y, X)."""
         reader, posterior, unseen = sight.reader, sight.posterior, sight.unseen
+        if not (isinstance(reader, EmpiricalBayesReader) and isinstance(posterior, Posterior)):
+            raise TypeError("information gain needs a reader whose hypotheses are images (build_reader)")
         keys = jax.random.split(key, unseen.shape[0])
         resample = jax.vmap(systematic_resample, in_axes=(0, 0, None))
         drawn = resample(keys, posterior.log_weights, self.particles)

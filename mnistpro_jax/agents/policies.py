@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax.agents.explorers import Explorer, Sight
-from mnistpro_jax.agents.reader import EmpiricalBayesReader
+from mnistpro_jax.agents.reader import Reader
 from mnistpro_jax.types import Action, Kind, Observation, pytree, static_field
 
 
@@ -45,7 +45,7 @@ class ReadingPolicy:
     """
 
     explorer: Explorer
-    reader: EmpiricalBayesReader
+    reader: Reader
     confidence: jax.Array
     max_moves: jax.Array
     observation: str = static_field(default="canvas")

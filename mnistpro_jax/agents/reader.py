@@ -31,7 +31,7 @@ are likelier starts (within noise).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +53,44 @@ TEMPERATURE_EXPONENT = 0.6
 _FACTOR = 8  # templates are counts over 8 x 8 published pixels whatever the canvas size
 _CHUNK = 1024
 _BASIS_IMAGES = 12_000  # images that the directions are found from
+
+
+class Beliefs(Protocol):
+    """What any reader believes of each of n digits."""
+
+    @property
+    def classes(self) -> jax.Array:
+        """Posterior of every class, float32 (n, C), summing to 1."""
+
+    @property
+    def digits(self) -> jax.Array:
+        """The likeliest answer, int32 (n,)."""
+
+    @property
+    def confidences(self) -> jax.Array:
+        """Probability of the likeliest class of each digit, float32 (n,)."""
+
+    @property
+    def confidence(self) -> jax.Array:
+        """Probability that the whole answer is right, float32 ()."""
+
+
+class Reader(Protocol):
+    """A pytree that reads a fused canvas at native resolution."""
+
+    @property
+    def information(self) -> jax.Array:
+        """Share of the training images' variance in each native pixel, float32 (h, w), summing to 1."""
+
+    @property
+    def cell(self) -> int:
+        """Canvas pixels per native pixel, squared."""
+
+    def posterior(self, fused: FusedCanvas) -> Beliefs:
+        """What the revealed pixels say about each digit."""
+
+    def split(self, counts: jax.Array) -> jax.Array:
+        """Counts of a canvas as shares of each digit: (h, n * w) -> float32 (n, h, w), 0..1."""
 
 
 @pytree
@@ -140,7 +178,7 @@ class EmpiricalBayesReader:
         return shares.reshape(height, -1, width).swapaxes(0, 1)
 
 
-def full_read(reader: EmpiricalBayesReader, stroke: jax.Array) -> Posterior:
+def full_read(reader: Reader, stroke: jax.Array) -> Beliefs:
     """The control: the same reader on the unmasked canvas.
 
     stroke: uint8 (native height, n * native width), stroke pixels per native pixel (``native_counts``).

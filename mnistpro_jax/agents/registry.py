@@ -1,15 +1,16 @@
-"""Agents by name: ``make_agent("observer", Geometry(), train_dataset)``."""
+"""Agents by name: ``make_agent("observer", Geometry(), train_dataset)``, ``make_agent("canvas")``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 
 from mnistpro_jax.agents.base import Geometry, Policy
 from mnistpro_jax.agents.explorers import Explorer, InformationGain, PriorCoverage, RandomWalk, Serpentine
 from mnistpro_jax.agents.policies import ReadingPolicy, UniformRandom
-from mnistpro_jax.agents.reader import EmpiricalBayesReader, build_reader
+from mnistpro_jax.agents.reader import Reader, build_reader
 
 if TYPE_CHECKING:
     from mnistpro_jax.data import Dataset
@@ -20,6 +21,19 @@ _DESCRIPTIONS = {
     "serpentine": "to the nearest corner, then row by row, until the reader is sure",
     "coverage": "where most prior information is unseen, until the reader is sure",
     "observer": "where the answer is expected to become surest (information gain), until the reader is sure",
+    "planner": "as coverage, with a trained network as the reader",
+    "canvas": "learned by PPO on the fused canvas, with the same trained reader",
+    "glimpse": "recurrent attention: no canvas, remembers in a GRU; learned by REINFORCE",
+}
+_READS_WITH = {
+    "random": None,
+    "random-walk": "bank",
+    "serpentine": "bank",
+    "coverage": "bank",
+    "observer": "bank",
+    "planner": "network",
+    "canvas": "network",
+    "glimpse": "memory",
 }
 
 # All chosen by the published reward (-0.1 a move, +10 right, -10 wrong) of the observer on images 55,000
@@ -28,6 +42,7 @@ _DESCRIPTIONS = {
 # 0.3; a floor of 0.05, a tie-break of 0.3 to 3, a discount of 0.5 (one digit) and 32 particles stay within
 # 0.1. A discount of 0.85 takes 10 % more steps with two digits; 32 particles take 2 % fewer.
 DEFAULT_CONFIDENCE = (0.95, 0.9)  # for one digit, for more
+LEARNED_CONFIDENCE = (0.95, 0.9)
 DISCOUNT = 0.7
 FLOOR = 0.2
 TIE_BREAK = 1.0
@@ -47,9 +62,28 @@ def describe(name: str) -> str:
     return _DESCRIPTIONS[name]
 
 
-def default_confidence(num_digits: int) -> float:
-    """The threshold that ``make_agent`` uses where none is given."""
-    return DEFAULT_CONFIDENCE[min(num_digits, len(DEFAULT_CONFIDENCE)) - 1]
+def reads_with(name: str) -> str | None:
+    """What an agent reads with: "bank" (every training image), "network" (the shipped reader, on the fused canvas),
+    "memory" (its own network, without a canvas), None (it is blind). ValueError for an unknown name."""
+    describe(name)
+    return _READS_WITH[name]
+
+
+def has_confidence(name: str) -> bool:
+    """Whether the agent answers from a confidence on. ValueError for an unknown name."""
+    return reads_with(name) is not None
+
+
+def is_learned(name: str) -> bool:
+    """Whether the agent has trained weights. ValueError for an unknown name."""
+    describe(name)
+    return name in ("planner", "canvas", "glimpse")
+
+
+def default_confidence(num_digits: int, name: str = "observer") -> float:
+    """The threshold that ``make_agent`` uses where none is given, for an agent that has one."""
+    thresholds = LEARNED_CONFIDENCE if is_learned(name) else DEFAULT_CONFIDENCE
+    return thresholds[min(num_digits, len(thresholds)) - 1]
 
 
 def make_agent(
@@ -57,7 +91,7 @@ def make_agent(
     geometry: Geometry | None = None,
     train_dataset: Dataset | None = None,
     *,
-    reader: EmpiricalBayesReader | None = None,
+    reader: Reader | None = None,
     confidence: float | None = None,
     max_moves: int | None = None,
     discount: float = DISCOUNT,
@@ -81,7 +115,7 @@ def make_agent(
     world = Geometry() if geometry is None else geometry
     if name == "random":
         return UniformRandom(num_digits=world.num_digits, num_classes=num_classes)
-    confidence = default_confidence(world.num_digits) if confidence is None else confidence
+    confidence = default_confidence(world.num_digits, name) if confidence is None else confidence
     _check("confidence", confidence, 0.0)
     _check("discount", discount, 0.0, 1.0)
     _check("floor", floor, 0.0, 1.0)
@@ -89,18 +123,55 @@ def make_agent(
     _check("particles", particles, 1)
     if max_moves is not None:
         _check("max_moves", max_moves, 0)
-    reader = _reader(name, world, reader, train_dataset)
+    sure = jnp.asarray(confidence, jnp.float32)
+    longest = jnp.asarray(_NO_LIMIT if max_moves is None else max_moves, jnp.int32)
+    if name == "glimpse":
+        return _glimpse(world, sure, longest)
+    if reads_with(name) == "network":
+        return _with_network(name, world, reader, sure, longest, discount, floor)
     return ReadingPolicy(
         explorer=_explorer(name, world, discount, floor, tie_break, particles),
-        reader=reader,
-        confidence=jnp.asarray(confidence, jnp.float32),
-        max_moves=jnp.asarray(_NO_LIMIT if max_moves is None else max_moves, jnp.int32),
+        reader=_reader(name, world, reader, train_dataset),
+        confidence=sure,
+        max_moves=longest,
     )
 
 
-def _reader(
-    name: str, world: Geometry, reader: EmpiricalBayesReader | None, dataset: Dataset | None
-) -> EmpiricalBayesReader:
+def _glimpse(world: Geometry, confidence: jax.Array, max_moves: jax.Array) -> Policy[Any]:
+    from mnistpro_jax.agents.learned import shipped
+    from mnistpro_jax.agents.learned.glimpse import GlimpsePolicy
+
+    params, network, about = shipped.load_glimpse(world.num_digits)
+    shipped.check_world("glimpse", about, world)
+    return GlimpsePolicy(params, confidence, max_moves, world, network)
+
+
+def _with_network(
+    name: str,
+    world: Geometry,
+    reader: Reader | None,
+    confidence: jax.Array,
+    max_moves: jax.Array,
+    discount: float,
+    floor: float,
+) -> Policy[Any]:
+    from mnistpro_jax.agents.learned import shipped
+    from mnistpro_jax.agents.learned.explorer import LearnedExplorer
+
+    if reader is None:
+        reader, about = shipped.load_reader()
+        shipped.check_world(name, about, world)
+    explorer: Explorer
+    if name == "canvas":
+        params, network, about = shipped.load_actor()
+        shipped.check_world(name, about, world)
+        explorer = LearnedExplorer(params, world, network)
+    else:
+        explorer = PriorCoverage(jnp.asarray(discount, jnp.float32), jnp.asarray(floor, jnp.float32), world)
+    return ReadingPolicy(explorer, reader, confidence, max_moves)
+
+
+def _reader(name: str, world: Geometry, reader: Reader | None, dataset: Dataset | None) -> Reader:
     if reader is None:
         if dataset is None:
             raise ValueError(

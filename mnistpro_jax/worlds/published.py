@@ -54,6 +54,35 @@ PUBLISHED_BEST: Mapping[int, PublishedFigure] = MappingProxyType(
 )
 """The best published agent of each level: the numbers to beat."""
 
+_NATIVE = "native multi-turn"
+PUBLISHED_FIGURES: Mapping[int, tuple[PublishedFigure, ...]] = MappingProxyType(
+    {
+        level: tuple(
+            PublishedFigure(accuracy, steps, model, setting, "arXiv 2608.31022")
+            for accuracy, steps, model, setting in figures
+        )
+        for level, figures in {
+            1: (
+                (88.0, 15.67, "Gemini-3.7-Flash", "tool harness"),
+                (68.0, 5.56, "Gemini-3.7-Flash", "online memory canvas"),
+                (37.0, 5.74, "GPT-5.6-Sol", _NATIVE),
+                (29.0, 4.62, "Qwen-3.8-27B", _NATIVE),
+                (23.0, 15.96, "Claude-5-Sonnet", _NATIVE),
+                (13.0, 2.76, "GLM-4.6V", _NATIVE),
+            ),
+            2: (
+                (63.0, 41.00, "Gemini-3.7-Flash", "tool harness"),
+                (38.0, 20.40, "Gemini-3.7-Flash", "online memory canvas"),
+                (0.0, 43.24, "Claude-5-Sonnet", _NATIVE),
+                (0.0, 13.99, "GPT-5.6-Sol", _NATIVE),
+                (0.0, 9.23, "Qwen-3.8-27B", _NATIVE),
+                (0.0, 5.25, "GLM-4.6V", _NATIVE),
+            ),
+        }.items()
+    }
+)
+"""Published agents whose accuracy and steps are both printed, best first."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PublishedEpisodes:

@@ -1,0 +1,212 @@
+"""Train RAM as published (Mnih et al. 2014) on grey MNIST, translated MNIST and cluttered translated MNIST.
+
+The hybrid loss of section 3 of the paper: cross entropy trains everything up to the class, REINFORCE with a learned
+baseline trains the location network, the reward is 1 for the right class at the end. Two things are ours: the cross
+entropy is taken after every glimpse, and the location's mean has a hidden layer. Pictures are made on the device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from baselines.optimisers import adamw_cosine
+from mnistpro_jax.agents.learned.ram import RecurrentAttentionModel, glimpse_sensor
+from mnistpro_jax.data import Dataset
+from mnistpro_jax.types import pytree
+
+
+@dataclasses.dataclass(frozen=True)
+class RamConfig:
+    """canvas: side of the picture, 28 for the digit itself. clutter: pieces of other digits, 8 x 8. shift: largest
+    random displacement of a 28-pixel digit while training. glimpse, scales, glimpses: of the sensor. noise: standard
+    deviation of a location while training, where the picture is 2 wide."""
+
+    canvas: int = 28
+    clutter: int = 0
+    shift: int = 2
+    glimpse: int = 8
+    scales: int = 1
+    glimpses: int = 6
+    noise: float = 0.1
+    batch: int = 256
+    updates: int = 12_000
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    policy_weight: float = 0.01
+    smoothing: float = 0.998
+    held_out: int = 5_000
+
+    @property
+    def network(self) -> RecurrentAttentionModel:
+        """The network that is trained."""
+        return RecurrentAttentionModel()
+
+
+@pytree
+class RamState:
+    """params, averaged: parameters of the network, the second a running mean. optimiser: optax's state."""
+
+    params: Any
+    averaged: Any
+    optimiser: Any
+
+
+def picture(key: jax.Array, digit: jax.Array, others: jax.Array, config: RamConfig) -> jax.Array:
+    """A picture of the task, float32 (canvas, canvas), 0..1.
+
+    digit: uint8 (28, 28). others: uint8 (clutter, 28, 28), digits that pieces are cut from.
+    """
+    place_key, *keys = jax.random.split(key, 1 + max(1, config.clutter))
+    size = config.canvas
+    if size == 28:
+        padded = jnp.pad(digit, config.shift)
+        corner = jax.random.randint(place_key, (2,), 0, 2 * config.shift + 1, jnp.int32)
+        return jax.lax.dynamic_slice(padded, tuple(corner), (28, 28)).astype(jnp.float32) / 255
+    corner = jax.random.randint(place_key, (2,), 0, size - 28 + 1, jnp.int32)
+    drawn = jax.lax.dynamic_update_slice(jnp.zeros((size, size), jnp.uint8), digit, tuple(corner))
+    for piece_key, other in zip(keys, others, strict=False):
+        cut_key, put_key = jax.random.split(piece_key)
+        cut = jax.random.randint(cut_key, (2,), 0, 28 - 8 + 1, jnp.int32)
+        put = jax.random.randint(put_key, (2,), 0, size - 8 + 1, jnp.int32)
+        piece = jax.lax.dynamic_slice(other, tuple(cut), (8, 8))
+        under = jax.lax.dynamic_slice(drawn, tuple(put), (8, 8))
+        drawn = jax.lax.dynamic_update_slice(drawn, jnp.maximum(piece, under), tuple(put))
+    return drawn.astype(jnp.float32) / 255
+
+
+class RamTrainer:
+    """See ``baselines.loop.Trainer``."""
+
+    def __init__(self, config: RamConfig, dataset: Dataset) -> None:
+        self.config = config
+        kept = len(dataset.labels) - config.held_out
+        split = [
+            (dataset.images[:kept], dataset.labels[:kept]),
+            (dataset.images[kept:], dataset.labels[kept:]),
+        ]
+        self.data, self.held_out = (
+            (jax.device_put(images), jax.device_put(labels.astype(np.int32))) for images, labels in split
+        )
+
+    def init(self, key: jax.Array) -> RamState:
+        """The state before the first update."""
+        network = self.config.network
+        pixels = self.config.scales * self.config.glimpse**2
+        params = network.init(
+            key, jnp.zeros((1, network.core_size)), jnp.zeros((1, pixels)), jnp.zeros((1, 2))
+        )
+        return RamState(params, params, self._optimiser().init(params))
+
+    def _optimiser(self) -> optax.GradientTransformation:
+        config = self.config
+        return adamw_cosine(config.learning_rate, config.updates, weight_decay=config.weight_decay)
+
+    def step(self, state: RamState, key: jax.Array, data: Any) -> tuple[RamState, dict[str, jax.Array]]:
+        """One update."""
+        config = self.config
+        draw_key, look_key = jax.random.split(key)
+        pictures, labels = draw(config, draw_key, data, config.batch)
+        gradient, metrics = jax.grad(
+            lambda params: loss(config, params, pictures, labels, look_key), has_aux=True
+        )(state.params)
+        changes, moments = self._optimiser().update(gradient, state.optimiser, state.params)
+        params = optax.apply_updates(state.params, changes)
+        averaged = optax.incremental_update(params, state.averaged, 1 - config.smoothing)
+        return RamState(params, averaged, moments), metrics
+
+    def evaluate(self, state: RamState, key: jax.Array) -> dict[str, float]:
+        """Error in per cent on held-out images, one rollout each, locations without noise after the first."""
+        return {"error_percent": error_percent(self.config, state.averaged, key, *self.held_out)}
+
+
+def draw(config: RamConfig, key: jax.Array, data: Any, batch: int) -> tuple[jax.Array, jax.Array]:
+    """Random training pictures, float32 (batch, canvas, canvas), and labels, int32 (batch,)."""
+    images, labels = data
+    pick_key, other_key, place_key = jax.random.split(key, 3)
+    chosen = jax.random.randint(pick_key, (batch,), 0, len(labels), jnp.int32)
+    return place(config, place_key, images[chosen], images, other_key), labels[chosen]
+
+
+def place(
+    config: RamConfig, key: jax.Array, digits: jax.Array, images: jax.Array, other_key: jax.Array
+) -> jax.Array:
+    """A picture of each digit: uint8 (B, 28, 28) -> float32 (B, canvas, canvas)."""
+    count = len(digits)
+    others = jax.random.randint(other_key, (count, config.clutter), 0, len(images), jnp.int32)
+    return jax.vmap(functools.partial(picture, config=config))(
+        jax.random.split(key, count), digits, images[others]
+    )
+
+
+def look(
+    config: RamConfig, params: Any, pictures: jax.Array, key: jax.Array, noise: float
+) -> tuple[jax.Array, ...]:
+    """All glimpses of a batch: (class logits (T, B, C), log-density of the locations drawn (T, B), baseline (T, B),
+    locations (T, B, 2)). The first location is uniform over the picture."""
+    first_key, noise_key = jax.random.split(key)
+    batch = len(pictures)
+    sensor = jax.vmap(functools.partial(glimpse_sensor, size=config.glimpse, scales=config.scales))
+
+    def turn(carry: Any, key: jax.Array) -> tuple[Any, Any]:
+        core, location = carry
+        seen = sensor(pictures, location).reshape(batch, -1)
+        outputs: Any = config.network.apply(params, core, seen, location)
+        core, logits, mean, baseline = outputs
+        drawn = jax.lax.stop_gradient(mean + noise * jax.random.normal(key, mean.shape, jnp.float32))
+        # Up to a constant. The density is of the location as drawn; it is clipped only where it is used.
+        log_density = -0.5 * jnp.sum((drawn - mean) ** 2, axis=-1) / max(noise, 1e-6) ** 2
+        return (core, jnp.clip(drawn, -1, 1)), (logits, log_density, baseline, location)
+
+    core = jnp.zeros((batch, config.network.core_size), jnp.float32)
+    start = jax.random.uniform(first_key, (batch, 2), jnp.float32, -1, 1)
+    return jax.lax.scan(turn, (core, start), jax.random.split(noise_key, config.glimpses))[1]
+
+
+def loss(
+    config: RamConfig, params: Any, pictures: jax.Array, labels: jax.Array, key: jax.Array
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The hybrid loss and what to plot."""
+    logits, log_density, baseline, locations = look(config, params, pictures, key, config.noise)
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels[None])
+    right = (jnp.argmax(logits[-1], -1) == labels).astype(jnp.float32)
+    advantage = jax.lax.stop_gradient(right[None] - baseline)
+    # The last location is drawn, but nothing is seen there.
+    policy = -jnp.mean(jnp.sum((log_density * advantage)[:-1], axis=0))
+    error = jnp.mean((baseline - right[None]) ** 2)
+    total = jnp.mean(losses[-1]) + 0.5 * jnp.mean(losses[:-1]) + config.policy_weight * policy + error
+    return total, {
+        "cross_entropy": jnp.mean(losses[-1]),
+        "accuracy": jnp.mean(right),
+        "baseline_error": error,
+        "location_spread": jnp.mean(jnp.std(locations[1:], axis=1)),
+    }
+
+
+def error_percent(
+    config: RamConfig, params: Any, key: jax.Array, images: jax.Array, labels: jax.Array
+) -> float:
+    """Error of single rollouts over every image once, per cent; digits of the 28-pixel task are not displaced."""
+    still = dataclasses.replace(config, shift=0)
+    wrong = 0.0
+    for number, first in enumerate(range(0, len(labels), 1000)):
+        part_key = jax.random.fold_in(key, number)
+        part = slice(first, first + 1000)
+        wrong += float(_wrong(still, params, part_key, images[part], labels[part], images))
+    return 100 * wrong / len(labels)
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _wrong(
+    config: RamConfig, params: Any, key: jax.Array, digits: jax.Array, labels: jax.Array, images: jax.Array
+) -> jax.Array:
+    place_key, other_key, look_key = jax.random.split(key, 3)
+    pictures = place(config, place_key, digits, images, other_key)
+    logits = look(config, params, pictures, look_key, 0.0)[0]
+    return jnp.sum(jnp.argmax(logits[-1], -1) != labels, dtype=jnp.float32)

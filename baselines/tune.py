@@ -1,0 +1,65 @@
+"""Choose confidences on images that nothing was trained on: ``python -m baselines.tune --agent canvas --level 1``.
+
+Prints accuracy, steps and the published reward (-0.1 a move, +10 right, -10 wrong) of each threshold on the last 5,000
+training images. The threshold of the highest reward is an agent's default in ``agents.registry``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import numpy as np
+from absl import app, flags, logging
+from rich.console import Console
+from rich.table import Table
+
+from mnistpro_jax import data, registration
+from mnistpro_jax.agents import Geometry, agent_names, make_agent
+from mnistpro_jax.evaluation import draw_indices
+from mnistpro_jax.rollouts import rollout
+from mnistpro_jax.worlds.digits import episode_bank
+
+HELD_OUT = 5_000
+FLAGS = flags.FLAGS
+
+
+def main(arguments: list[str]) -> int:
+    """Tune; the exit code."""
+    logging.set_verbosity(logging.WARNING)
+    train = data.load("mnist", "train")
+    dataset = dataclasses.replace(train, images=train.images[-HELD_OUT:], labels=train.labels[-HELD_OUT:])
+    bank = episode_bank(dataset, draw_indices(HELD_OUT, FLAGS.level, FLAGS.episodes, 1))
+    env = registration.environment(bank, start="stroke", outline=True)
+    params = registration.make_params(env, bank)
+    table = Table(title=f"{FLAGS.agent}, level {FLAGS.level}, {FLAGS.episodes:,} held-out training episodes")
+    for name in ("confidence", "accuracy", "steps", "return"):
+        table.add_column(name, justify="right")
+    best = (-np.inf, 0.0)
+    for confidence in map(float, FLAGS.confidences):
+        agent = make_agent(FLAGS.agent, Geometry.of(env), confidence=confidence)
+        played = rollout(jax.random.key(0), env, params, agent, FLAGS.episodes, batch_size=256).statistics
+        gained = float(np.mean(played.episode_return))
+        best = max(best, (gained, confidence))
+        table.add_row(
+            f"{confidence:g}",
+            f"{100 * np.mean(played.correct):.2f} %",
+            f"{np.mean(played.steps):.2f}",
+            f"{gained:.3f}",
+        )
+    Console().print(table)
+    print(f"highest return at {best[1]:g}")
+    return 0
+
+
+def cli() -> None:
+    """``python -m baselines.tune``."""
+    flags.DEFINE_enum("agent", "canvas", list(agent_names()), "Whose threshold.")
+    flags.DEFINE_integer("level", 1, "Digits.", lower_bound=1)
+    flags.DEFINE_integer("episodes", 5_000, "Episodes for each threshold.", lower_bound=1)
+    flags.DEFINE_list("confidences", ["0.8", "0.9", "0.95", "0.97", "0.98", "0.99", "0.995"], "Thresholds.")
+    app.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,1 @@
+"""Agents that learned: networks, the readers and policies around them, and the weights in the package."""

@@ -1,0 +1,106 @@
+"""The weights in the package: one ``.npz`` an agent, half precision, with what made them beside them.
+
+``baselines.export`` writes the files. A file holds the parameters by path ("params/Dense_0/kernel") and, as JSON, the
+configuration, the commit, the world that it was trained for and the thresholds chosen on training images.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mnistpro_jax.agents.base import Geometry
+from mnistpro_jax.agents.learned.networks import ActorCritic, ReaderNetwork, RecurrentAttention
+from mnistpro_jax.agents.learned.reader import LearnedReader
+
+_ABOUT = "about"
+LARGEST = 2 * 2**20  # bytes of a file
+
+
+def save(path: Path, params: Any, about: dict[str, Any], **arrays: np.ndarray) -> int:
+    """Write parameters (a nested dict of arrays) and what is to be known about them; returns the bytes.
+
+    Raises ValueError for more than ``LARGEST`` bytes.
+    """
+    flat = {
+        "/".join(str(getattr(key, "key", key)) for key in keys): np.asarray(leaf, np.float16)
+        for keys, leaf in jax.tree_util.tree_leaves_with_path(params)
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **flat, **arrays, **{_ABOUT: np.array(json.dumps(about))})  # type: ignore[arg-type]
+    if buffer.tell() > LARGEST:
+        raise ValueError(f"{path.name} would take {buffer.tell():,} bytes; at most {LARGEST:,} are shipped")
+    path.write_bytes(buffer.getvalue())
+    return buffer.tell()
+
+
+def load(name: str) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
+    """(parameters, float32; what is known about them; other arrays) of a shipped agent.
+
+    Raises ValueError for a name that is not shipped.
+    """
+    folder = importlib.resources.files("mnistpro_jax.agents.learned") / "weights"
+    file = folder / f"{name}.npz"
+    if not file.is_file():
+        known = sorted(entry.name[:-4] for entry in folder.iterdir() if entry.name.endswith(".npz"))
+        raise ValueError(f"no weights {name!r} are shipped; expected one of {', '.join(known)}")
+    with np.load(io.BytesIO(file.read_bytes())) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    about = json.loads(str(arrays.pop(_ABOUT)))
+    params: dict[str, Any] = {}
+    others = {}
+    for key, array in arrays.items():
+        if "/" not in key:
+            others[key] = array
+            continue
+        *parents, leaf = key.split("/")
+        at = params
+        for parent in parents:
+            at = at.setdefault(parent, {})
+        at[leaf] = jnp.asarray(array.astype(np.float32))
+    return params, about, others
+
+
+def check_world(name: str, about: dict[str, Any], geometry: Geometry) -> None:
+    """ValueError, naming the field, where an agent was not made for a world."""
+    for field, made_for in about["world"].items():
+        have = getattr(geometry, field)
+        if have != made_for:
+            raise ValueError(
+                f"agent {name!r} was trained for {field} {made_for}, but this world has {have}; its score would mean "
+                "nothing. Train one for this world (baselines/README.md)."
+            )
+
+
+def load_reader() -> tuple[LearnedReader, dict[str, Any]]:
+    """The shipped reader, and what is known about it."""
+    params, about, others = load("reader")
+    config = about["config"]
+    network = ReaderNetwork(tuple(config["channels"]), tuple(config["strides"]), config["hidden"])
+    reader = LearnedReader(
+        params,
+        jnp.asarray(about["temperature"], jnp.float32),
+        jnp.asarray(others["information"].astype(np.float32)),
+        network,
+    )
+    return reader, about
+
+
+def load_actor() -> tuple[Any, ActorCritic, dict[str, Any]]:
+    """(parameters, network, what is known about it) of the canvas agent's explorer."""
+    params, about, _ = load("canvas")
+    return params, ActorCritic(tuple(about["config"]["hidden"])), about
+
+
+def load_glimpse(level: int) -> tuple[Any, RecurrentAttention, dict[str, Any]]:
+    """(parameters, network, what is known about it) of the recurrent glimpse agent for a number of digits."""
+    params, about, _ = load(f"glimpse-{level}")
+    config = about["config"]
+    return params, RecurrentAttention(num_digits=config["level"], core_size=config["core_size"]), about
