@@ -1,0 +1,142 @@
+"""The shipped agents: what is in the package, that it scores what the tables say, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mnistpro_jax import data
+from mnistpro_jax.agents import Geometry, make_agent
+from mnistpro_jax.agents.explorers import Sight
+from mnistpro_jax.agents.learned import shipped
+from mnistpro_jax.agents.learned.explorer import LearnedExplorer, features, num_features, useful_moves
+from mnistpro_jax.agents.reader import full_read, native_counts
+from mnistpro_jax.analysis.intervals import wilson
+from mnistpro_jax.evaluation import EvaluationRequest, evaluate
+from mnistpro_jax.types import FusedCanvas, Observation
+from tests.episodes import quick_jit
+
+WEIGHTS = Path(shipped.__file__).parent / "weights"
+
+
+@functools.cache
+def reader() -> Any:
+    return shipped.load_reader()[0]
+
+
+def _observation(geometry: Geometry, view: Any, xy: tuple[int, int]) -> Observation:
+    scalar = jnp.zeros((), jnp.int32)
+    return Observation(view, jnp.asarray(xy, jnp.int32), scalar, scalar + 36, scalar - 1)
+
+
+def test_weights_are_small_and_say_where_they_come_from() -> None:
+    files = sorted(WEIGHTS.glob("*.npz"))
+    assert {file.stem for file in files} >= {"reader", "canvas", "glimpse-1"}
+    for file in files:
+        assert file.stat().st_size <= 2 * 2**20
+        _, about, _ = shipped.load(file.stem)
+        assert {"config", "seed", "commit", "world"} <= about.keys()
+        assert len(about["commit"]) == 40
+
+
+def test_the_reader_reads_whole_canvases() -> None:
+    test = data.load("mnist", "test")
+    counts = native_counts(test.images[:2000])
+    read = quick_jit(jax.vmap(lambda stroke: full_read(reader(), stroke).classes))(jnp.asarray(counts))
+    np.testing.assert_allclose(np.sum(read, axis=-1), 1, atol=1e-5)
+    assert np.mean(np.argmax(read[:, 0], axis=-1) == test.labels[:2000]) >= 0.99
+
+
+def test_the_reader_reads_each_digit_by_itself() -> None:
+    counts = native_counts(data.load("mnist", "test").images[:3])
+    wide = jnp.asarray(np.concatenate(list(counts), axis=1))
+    revealed = jnp.full(wide.shape, 64, jnp.uint8)
+    together = reader().posterior(FusedCanvas(wide, revealed)).classes
+    alone = [
+        reader().posterior(FusedCanvas(jnp.asarray(one), revealed[:, :28])).classes[0] for one in counts
+    ]
+    np.testing.assert_allclose(together, jnp.stack(alone), atol=1e-5)
+
+
+def test_nothing_seen_says_little() -> None:
+    nothing = jnp.zeros((28, 28), jnp.uint8)
+    assert float(reader().posterior(FusedCanvas(nothing, nothing)).confidence) < 0.6
+
+
+@pytest.mark.parametrize("num_digits", [1, 2, 3])
+def test_one_explorer_serves_any_number_of_digits(num_digits: int) -> None:
+    geometry = Geometry(width=224 * num_digits, num_digits=num_digits)
+    rng = np.random.default_rng(0)
+    revealed = rng.integers(0, 65, (28, 28 * num_digits)).astype(np.uint8)
+    view = FusedCanvas(jnp.asarray(revealed // 2), jnp.asarray(revealed))
+    params, network, _ = shipped.load_actor()
+    explorer = LearnedExplorer(params, geometry, network)
+    for xy in ((0, 0), (geometry.limit_x, geometry.limit_y), (50, 60)):
+        seen = _observation(geometry, view, xy)
+        sight = Sight(seen, reader(), reader().posterior(view))
+        shown = features(geometry, sight)
+        assert (shown.shape, shown.dtype) == ((num_features(),), jnp.float32)
+        assert bool(jnp.isfinite(shown).all())
+        direction, _ = explorer.direction(jax.random.key(0), sight, ())
+        assert bool(useful_moves(geometry, seen.xy)[direction])
+
+
+def test_features_do_not_depend_on_a_far_seen_digit() -> None:
+    """What matters of another digit is how sure it is, not what it is."""
+    geometry = Geometry(width=448, num_digits=2)
+    counts = native_counts(data.load("mnist", "test").images[:3])
+    shown = []
+    for other in (1, 2):
+        stroke = jnp.asarray(np.concatenate([counts[0], counts[other]], axis=1))
+        view = FusedCanvas(stroke, jnp.full(stroke.shape, 64, jnp.uint8))
+        beliefs = dataclasses.replace(
+            reader().posterior(view), classes=jnp.full((2, 10), 0.1, jnp.float32)
+        )
+        shown.append(features(geometry, Sight(_observation(geometry, view, (0, 80)), reader(), beliefs)))
+    np.testing.assert_array_equal(*shown)
+
+
+# Stated in baselines/README.md for 10,000 episodes; a thousand other ones must agree with it.
+STATED = {("planner", 1): 0.980, ("canvas", 1): 0.980, ("glimpse", 1): 0.955}
+
+
+@pytest.mark.parametrize(("agent", "level"), sorted(STATED))
+def test_shipped_agents_score_what_is_stated(agent: str, level: int) -> None:
+    request = EvaluationRequest(level=level, agent=agent, episodes=1000, seed=7, confidences=(0.95,))
+    summary = next(evaluate(request)).summary
+    low, high = wilson(round(1000 * summary["accuracy"]), 1000, z=3.29)  # 99.9 %
+    assert low <= STATED[agent, level] <= high
+    assert summary["average_steps"] < 7
+    assert (summary["control_accuracy"] is None) == (agent == "glimpse")
+
+
+@pytest.mark.parametrize("agent", ["planner", "canvas", "glimpse"])
+@pytest.mark.parametrize(
+    ("changes", "named"), [({"window": 96}, "window"), ({"stride": 16}, "stride"), ({"outline": False}, "outline")]
+)
+def test_other_worlds_are_refused_by_field(agent: str, changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=f"trained for {named}"):
+        make_agent(agent, dataclasses.replace(Geometry(), **changes))
+
+
+def test_levels_and_sources_without_weights_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"no weights 'glimpse-5'.*reader"):
+        make_agent("glimpse", Geometry(width=224 * 5, num_digits=5))
+    with pytest.raises(ValueError, match="trained on source 'mnist'"):
+        next(evaluate(EvaluationRequest(agent="canvas", source="tfds:fashion_mnist", episodes=10)))
+    with pytest.raises(ValueError, match="test"):
+        next(evaluate(EvaluationRequest(agent="canvas", split="train", episodes=10)))
+
+
+def test_too_large_weights_are_refused(tmp_path: Path) -> None:
+    params = {"params": {"big": np.random.default_rng(0).standard_normal((1200, 1200))}}
+    with pytest.raises(ValueError, match="at most"):
+        shipped.save(tmp_path / "big.npz", params, {})
+    assert not (tmp_path / "big.npz").exists()
