@@ -1,7 +1,8 @@
 """Choose confidences on images that nothing was trained on: ``python -m baselines.tune --agent canvas --level 1``.
 
 Prints accuracy, steps and the published reward (-0.1 a move, +10 right, -10 wrong) of each threshold on the last 5,000
-training images. The threshold of the highest reward is an agent's default in ``agents.registry``.
+training images, and the entropy of the first three moves' paths (0: all episodes look alike). The threshold of the
+highest reward is an agent's default in ``agents.registry``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rich.table import Table
 from mnistpro_jax import data, registration
 from mnistpro_jax.agents import Geometry, agent_names, make_agent
 from mnistpro_jax.evaluation import draw_indices
+from mnistpro_jax.metrics import path_entropy
 from mnistpro_jax.rollouts import rollout
 from mnistpro_jax.worlds.digits import episode_bank
 
@@ -33,12 +35,13 @@ def main(arguments: list[str]) -> int:
     env = registration.environment(bank, start="stroke", outline=True)
     params = registration.make_params(env, bank)
     table = Table(title=f"{FLAGS.agent}, level {FLAGS.level}, {FLAGS.episodes:,} held-out training episodes")
-    for name in ("confidence", "accuracy", "steps", "return"):
+    for name in ("confidence", "accuracy", "steps", "return", "path bits"):
         table.add_column(name, justify="right")
     best = (-np.inf, 0.0)
     for confidence in map(float, FLAGS.confidences):
         agent = make_agent(FLAGS.agent, Geometry.of(env), confidence=confidence)
-        played = rollout(jax.random.key(0), env, params, agent, FLAGS.episodes, batch_size=256).statistics
+        trajectories = rollout(jax.random.key(0), env, params, agent, FLAGS.episodes, batch_size=256)
+        played = trajectories.statistics
         gained = float(np.mean(played.episode_return))
         best = max(best, (gained, confidence))
         table.add_row(

@@ -113,6 +113,26 @@ def topology_group(digit: Any) -> Any:
     return np.asarray(_GROUP_OF_DIGIT, np.int32)[digit]
 
 
+def path_entropy(kinds: Any, moves: int = 3) -> float:
+    """How differently an agent looks: entropy of the paths of its first moves over episodes, bits.
+
+    kinds: integers (N, T), the ``Kind`` of every action (``Trajectories.kinds``). moves: length of a path; episodes
+    with fewer are left out. 0 where every episode takes one path (a locator that has collapsed), at most
+    2 * moves; NaN without episodes that are long enough. Estimated from the counts, so that few episodes give too little.
+    """
+    taken = np.asarray(kinds)[:, :moves]
+    if moves < 1 or taken.shape[1] < moves:
+        raise ValueError(
+            f"moves is {moves}; expected 1 to {np.asarray(kinds).shape[1]}, the actions of an episode"
+        )
+    paths = taken[((taken >= 0) & (taken < 4)).all(axis=1)]
+    if not len(paths):
+        return float("nan")
+    counts = np.unique(paths, axis=0, return_counts=True)[1]
+    shares = counts / counts.sum()
+    return float(-np.sum(shares * np.log2(shares)) + 0.0)
+
+
 def _array(value: Any) -> Any:
     return value if isinstance(value, jax.Array) else np.asarray(value)
 

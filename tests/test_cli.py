@@ -309,6 +309,26 @@ def test_training_images_are_named_as_such(small_data: Path, capsys: pytest.Capt
     assert printed.err.startswith("mnistpro: warning:") and printed.err.count("\n") == 1
 
 
+# ---- frontier ----------------------------------------------------------------------------------------------
+
+
+def test_frontier_sweeps_agents_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "frontier.png"
+    arguments = ["frontier", "--agents", "planner", "--episodes", "40", "--confidence", "0.5", "0.99"]
+    assert main([*arguments, "--out", str(picture), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    quick, careful = printed["agents"]["planner"]
+    assert (printed["level"], quick["confidence"], careful["confidence"]) == (1, 0.5, 0.99)
+    assert quick["average_steps"] < careful["average_steps"]
+    assert quick["accuracy"] <= careful["accuracy"]
+    with Image.open(picture) as drawn:
+        assert min(drawn.size) > 400
+    assert os.listdir(tmp_path) == ["frontier.png"]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "0.99" in text and "published" in text
+
+
 # ---- agents, envs, help ------------------------------------------------------------------------------------
 
 
@@ -467,6 +487,11 @@ def test_render_names_the_runs_of_a_sweep(
         (["evaluate", "--pictures", "2"], "--out DIR"),
         (["evaluate", "--overwrite"], "--out DIR"),
         (["evaluate", "--wat"], "--wat"),
+        (["evaluate", "--agent", "canvas", "--window", "96"], "trained for window 64"),
+        (["evaluate", "--agent", "glimpse", "--level", "7", "--episodes", "3"], "no weights 'glimpse-7'"),
+        (["frontier", "--agents", "random"], "no confidence"),
+        (["frontier", "--agents", "oracle"], ", ".join(agent_names())),
+        (["frontier", "--out", "/nowhere/at/all.png"], "there is no folder"),
         (["render", "somewhere"], "--episode"),
         (["render", "somewhere", "--episode", "-1"], "0 or more"),
         (["render", "somewhere", "--episode", "1", "--gif", "--sheet"], "--gif"),

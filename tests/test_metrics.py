@@ -101,3 +101,15 @@ def test_topology(array: Any) -> None:
 
 def test_topology_covers_every_digit_once() -> None:
     assert sorted(digit for digits in metrics.TOPOLOGY.values() for digit in digits) == list(range(10))
+
+
+def test_path_entropy() -> None:
+    paths = np.array([[0, 1, 2, 4], [0, 1, 2, 0], [3, 3, 3, 3], [3, 3, 3, 4], [0, 4, -1, -1]])
+    assert metrics.path_entropy(paths) == pytest.approx(1.0)  # two paths, the last episode is too short
+    assert metrics.path_entropy(paths, 1) == pytest.approx(-(0.6 * np.log2(0.6) + 0.4 * np.log2(0.4)))
+    assert metrics.path_entropy(paths[:2]) == 0
+    assert np.isnan(metrics.path_entropy(paths[4:]))
+    every = np.stack(np.meshgrid(*[np.arange(4)] * 3), -1).reshape(-1, 3)
+    assert metrics.path_entropy(every) == pytest.approx(6.0)
+    with pytest.raises(ValueError, match="1 to 4"):
+        metrics.path_entropy(paths, 5)

@@ -59,9 +59,7 @@ def test_the_reader_reads_each_digit_by_itself() -> None:
     wide = jnp.asarray(np.concatenate(list(counts), axis=1))
     revealed = jnp.full(wide.shape, 64, jnp.uint8)
     together = reader().posterior(FusedCanvas(wide, revealed)).classes
-    alone = [
-        reader().posterior(FusedCanvas(jnp.asarray(one), revealed[:, :28])).classes[0] for one in counts
-    ]
+    alone = [reader().posterior(FusedCanvas(jnp.asarray(one), revealed[:, :28])).classes[0] for one in counts]
     np.testing.assert_allclose(together, jnp.stack(alone), atol=1e-5)
 
 
@@ -96,9 +94,7 @@ def test_features_do_not_depend_on_a_far_seen_digit() -> None:
     for other in (1, 2):
         stroke = jnp.asarray(np.concatenate([counts[0], counts[other]], axis=1))
         view = FusedCanvas(stroke, jnp.full(stroke.shape, 64, jnp.uint8))
-        beliefs = dataclasses.replace(
-            reader().posterior(view), classes=jnp.full((2, 10), 0.1, jnp.float32)
-        )
+        beliefs = dataclasses.replace(reader().posterior(view), classes=jnp.full((2, 10), 0.1, jnp.float32))
         shown.append(features(geometry, Sight(_observation(geometry, view, (0, 80)), reader(), beliefs)))
     np.testing.assert_array_equal(*shown)
 
@@ -119,7 +115,8 @@ def test_shipped_agents_score_what_is_stated(agent: str, level: int) -> None:
 
 @pytest.mark.parametrize("agent", ["planner", "canvas", "glimpse"])
 @pytest.mark.parametrize(
-    ("changes", "named"), [({"window": 96}, "window"), ({"stride": 16}, "stride"), ({"outline": False}, "outline")]
+    ("changes", "named"),
+    [({"window": 96}, "window"), ({"stride": 16}, "stride"), ({"outline": False}, "outline")],
 )
 def test_other_worlds_are_refused_by_field(agent: str, changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=f"trained for {named}"):

@@ -9,13 +9,16 @@ import pytest
 
 from mnistpro_jax.agents import Geometry, agent_names, describe, make_agent
 from mnistpro_jax.agents.reader import EmpiricalBayesReader
+from mnistpro_jax.agents.registry import reads_with
 from mnistpro_jax.data import Dataset
 from mnistpro_jax.types import Kind, Observation
 from mnistpro_jax.worlds import pipeline
 from tests.agents.helpers import fused, observation
 
 GEOMETRY = Geometry()
-READING = [name for name in agent_names() if name != "random"]
+READING = [name for name in agent_names() if reads_with(name) in ("bank", "network")]
+# The recurrent agent has weights for few numbers of digits and a memory of floats: see test_learned.
+ANY_LEVEL = [name for name in agent_names() if reads_with(name) != "memory"]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def test_max_moves(reader: EmpiricalBayesReader, first_look: Observation) -> Non
     assert [kind == Kind.ANSWER for kind in kinds] == [False, False, False, True, True]
 
 
-@pytest.mark.parametrize("name", agent_names())
+@pytest.mark.parametrize("name", ANY_LEVEL)
 def test_actions_are_pinned_and_pure(name: str, reader: EmpiricalBayesReader, held_out: Dataset) -> None:
     digits = 3
     geometry = Geometry(width=224 * digits, num_digits=digits)
