@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
             f"{100 * np.mean(played.correct):.2f} %",
             f"{np.mean(played.steps):.2f}",
             f"{gained:.3f}",
+            f"{path_entropy(trajectories.kinds):.2f}",
         )
     Console().print(table)
     print(f"highest return at {best[1]:g}")

@@ -118,7 +118,7 @@ def path_entropy(kinds: Any, moves: int = 3) -> float:
 
     kinds: integers (N, T), the ``Kind`` of every action (``Trajectories.kinds``). moves: length of a path; episodes
     with fewer are left out. 0 where every episode takes one path (a locator that has collapsed), at most
-    2 * moves; NaN without episodes that are long enough. Estimated from the counts, so that few episodes give too little.
+    2 * moves; NaN without episodes that are long enough. From plain counts: few episodes give too little.
     """
     taken = np.asarray(kinds)[:, :moves]
     if moves < 1 or taken.shape[1] < moves:
