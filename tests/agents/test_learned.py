@@ -100,7 +100,7 @@ def test_features_do_not_depend_on_a_far_seen_digit() -> None:
 
 
 # Stated in baselines/README.md for 10,000 episodes; a thousand other ones must agree with it.
-STATED = {("planner", 1): 0.980, ("canvas", 1): 0.980, ("glimpse", 1): 0.955}
+STATED = {("planner", 1): 0.980, ("canvas", 1): 0.979, ("glimpse", 1): 0.984}
 
 
 @pytest.mark.parametrize(("agent", "level"), sorted(STATED))
