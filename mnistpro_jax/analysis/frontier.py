@@ -25,42 +25,51 @@ def draw_frontier(path: Path, level: int, sweeps: Mapping[str, Sequence[dict[str
     from matplotlib import pyplot
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullFormatter
 
-    figure, axis = pyplot.subplots(figsize=(8, 5))
+    figure, (axis, close) = pyplot.subplots(1, 2, figsize=(11, 4.6), width_ratios=(3, 2))
+    top: list[tuple[float, float]] = []
     for agent, runs in sweeps.items():
         runs = sorted(runs, key=lambda run: float(run["average_steps"]))
         steps = [run["average_steps"] for run in runs]
         accuracy = [100 * run["accuracy"] for run in runs]
-        (line,) = axis.plot(steps, accuracy, marker="o", markersize=3.5, linewidth=1.4, label=agent)
         low = [100 * run["accuracy_ci95"][0] for run in runs]
         high = [100 * run["accuracy_ci95"][1] for run in runs]
-        axis.fill_between(steps, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-    for number, figure_of in enumerate(PUBLISHED_FIGURES.get(level, ())):
+        for panel in (axis, close):
+            (line,) = panel.plot(steps, accuracy, marker="o", markersize=3.5, linewidth=1.4, label=agent)
+            panel.fill_between(steps, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        best = max(accuracy)
+        top += [(step, value) for step, value in zip(steps, accuracy, strict=True) if value >= best - 8]
+    for number, published in enumerate(PUBLISHED_FIGURES.get(level, ())):
         axis.plot(
-            figure_of.mean_steps,
-            figure_of.accuracy_percent,
+            published.mean_steps,
+            published.accuracy_percent,
             marker="x",
             color="0.35",
             linestyle="none",
             label="published agents" if number == 0 else None,
         )
         axis.annotate(
-            f"{figure_of.model}, {figure_of.setting}",
-            (figure_of.mean_steps, figure_of.accuracy_percent),
+            f"{published.model}, {published.setting}",
+            (published.mean_steps, published.accuracy_percent),
             textcoords="offset points",
             xytext=(-5, 5),
             ha="right",
             fontsize=6.5,
             color="0.35",
         )
-    axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator([1, 2, 3, 5, 10, 20, 40, 80]))
-    axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.set_xlabel("steps an episode, the answer included")
+    for panel in (axis, close):
+        panel.set_xscale("log")
+        panel.xaxis.set_major_locator(FixedLocator([1, 2, 3, 5, 10, 20, 40, 80]))
+        panel.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.set_xlabel("steps an episode, the answer included")
+        panel.grid(visible=True, linewidth=0.4, alpha=0.5)
     axis.set_ylabel("accuracy, %")
     axis.set_title(f"MNIST-PRO level {level}")
-    axis.grid(visible=True, linewidth=0.4, alpha=0.5)
-    axis.legend(loc="lower right", fontsize=8)
+    axis.legend(loc="center left", fontsize=8)
+    # The upper end again, where the agents differ.
+    close.set_title("the same, the upper end")
+    close.set_xlim(0.9 * min(step for step, _ in top), 1.1 * max(step for step, _ in top))
+    close.set_ylim(min(value for _, value in top) - 0.5, min(100.3, max(value for _, value in top) + 1))
     figure.tight_layout()
     unfinished = path.with_name(path.name + ".part")
     figure.savefig(unfinished, format="png", dpi=130)

@@ -27,8 +27,13 @@ WEIGHTS = Path(shipped.__file__).parent / "weights"
 
 
 @functools.cache
-def reader() -> Any:
+def _loaded() -> Any:
     return shipped.load_reader()[0]
+
+
+@pytest.fixture
+def reader() -> Any:
+    return _loaded()
 
 
 def _observation(geometry: Geometry, view: Any, xy: tuple[int, int]) -> Observation:
@@ -46,30 +51,30 @@ def test_weights_are_small_and_say_where_they_come_from() -> None:
         assert len(about["commit"]) == 40
 
 
-def test_the_reader_reads_whole_canvases() -> None:
+def test_the_reader_reads_whole_canvases(reader: Any) -> None:
     test = data.load("mnist", "test")
     counts = native_counts(test.images[:2000])
-    read = quick_jit(jax.vmap(lambda stroke: full_read(reader(), stroke).classes))(jnp.asarray(counts))
+    read = quick_jit(jax.vmap(lambda stroke: full_read(reader, stroke).classes))(jnp.asarray(counts))
     np.testing.assert_allclose(np.sum(read, axis=-1), 1, atol=1e-5)
     assert np.mean(np.argmax(read[:, 0], axis=-1) == test.labels[:2000]) >= 0.99
 
 
-def test_the_reader_reads_each_digit_by_itself() -> None:
+def test_the_reader_reads_each_digit_by_itself(reader: Any) -> None:
     counts = native_counts(data.load("mnist", "test").images[:3])
     wide = jnp.asarray(np.concatenate(list(counts), axis=1))
     revealed = jnp.full(wide.shape, 64, jnp.uint8)
-    together = reader().posterior(FusedCanvas(wide, revealed)).classes
-    alone = [reader().posterior(FusedCanvas(jnp.asarray(one), revealed[:, :28])).classes[0] for one in counts]
+    together = reader.posterior(FusedCanvas(wide, revealed)).classes
+    alone = [reader.posterior(FusedCanvas(jnp.asarray(one), revealed[:, :28])).classes[0] for one in counts]
     np.testing.assert_allclose(together, jnp.stack(alone), atol=1e-5)
 
 
-def test_nothing_seen_says_little() -> None:
+def test_nothing_seen_says_little(reader: Any) -> None:
     nothing = jnp.zeros((28, 28), jnp.uint8)
-    assert float(reader().posterior(FusedCanvas(nothing, nothing)).confidence) < 0.6
+    assert float(reader.posterior(FusedCanvas(nothing, nothing)).confidence) < 0.6
 
 
 @pytest.mark.parametrize("num_digits", [1, 2, 3])
-def test_one_explorer_serves_any_number_of_digits(num_digits: int) -> None:
+def test_one_explorer_serves_any_number_of_digits(num_digits: int, reader: Any) -> None:
     geometry = Geometry(width=224 * num_digits, num_digits=num_digits)
     rng = np.random.default_rng(0)
     revealed = rng.integers(0, 65, (28, 28 * num_digits)).astype(np.uint8)
@@ -78,7 +83,7 @@ def test_one_explorer_serves_any_number_of_digits(num_digits: int) -> None:
     explorer = LearnedExplorer(params, geometry, network)
     for xy in ((0, 0), (geometry.limit_x, geometry.limit_y), (50, 60)):
         seen = _observation(geometry, view, xy)
-        sight = Sight(seen, reader(), reader().posterior(view))
+        sight = Sight(seen, reader, reader.posterior(view))
         shown = features(geometry, sight)
         assert (shown.shape, shown.dtype) == ((num_features(),), jnp.float32)
         assert bool(jnp.isfinite(shown).all())
@@ -86,7 +91,7 @@ def test_one_explorer_serves_any_number_of_digits(num_digits: int) -> None:
         assert bool(useful_moves(geometry, seen.xy)[direction])
 
 
-def test_features_do_not_depend_on_a_far_seen_digit() -> None:
+def test_features_do_not_depend_on_a_far_seen_digit(reader: Any) -> None:
     """What matters of another digit is how sure it is, not what it is."""
     geometry = Geometry(width=448, num_digits=2)
     counts = native_counts(data.load("mnist", "test").images[:3])
@@ -94,8 +99,8 @@ def test_features_do_not_depend_on_a_far_seen_digit() -> None:
     for other in (1, 2):
         stroke = jnp.asarray(np.concatenate([counts[0], counts[other]], axis=1))
         view = FusedCanvas(stroke, jnp.full(stroke.shape, 64, jnp.uint8))
-        beliefs = dataclasses.replace(reader().posterior(view), classes=jnp.full((2, 10), 0.1, jnp.float32))
-        shown.append(features(geometry, Sight(_observation(geometry, view, (0, 80)), reader(), beliefs)))
+        beliefs = dataclasses.replace(reader.posterior(view), classes=jnp.full((2, 10), 0.1, jnp.float32))
+        shown.append(features(geometry, Sight(_observation(geometry, view, (0, 80)), reader, beliefs)))
     np.testing.assert_array_equal(*shown)
 
 
