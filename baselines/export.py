@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from absl import app, flags, logging
+from absl import flags
 
+from baselines.command import run
 from baselines.configs import config
 from baselines.prefixes import prefixes
 from baselines.reader import ReaderConfig, calibration_error
@@ -30,20 +30,18 @@ WEIGHTS = Path(shipped.__file__).parent / "weights"
 WORLD = {"window": 64, "stride": 32, "native_factor": 8, "outline": True}
 
 
-def main(arguments: list[str]) -> int:
-    """Export; the exit code."""
+def main() -> None:
+    """Export."""
     from baselines.loop import Checkpoints
     from baselines.trainers import trainer_of
 
-    logging.set_verbosity(logging.WARNING)
-    run = Path(FLAGS.run)
-    about = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    folder = Path(FLAGS.run)
+    about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     chosen = dataclasses.replace(config(about["name"]), updates=about["updates"])
     trainer = trainer_of(chosen)
-    done, state = Checkpoints(run / "checkpoint").restore(trainer.init(jax.random.key(0)))
+    done, state = Checkpoints(folder / "checkpoint").restore(trainer.init(jax.random.key(0)))
     if done < about["updates"]:
-        print(f"error: {run} has done {done} of {about['updates']} updates", file=sys.stderr)
-        return 1
+        raise ValueError(f"{folder} has done {done} of {about['updates']} updates; train it to its end first")
     facts: dict[str, Any] = {
         "name": about.pop("name"),
         "seed": about.pop("seed"),
@@ -65,7 +63,6 @@ def main(arguments: list[str]) -> int:
     print(
         f"{WEIGHTS / name}.npz: {size:,} bytes, {json.dumps({k: v for k, v in facts.items() if k != 'config'})}"
     )
-    return 0
 
 
 def information() -> np.ndarray:
@@ -105,11 +102,6 @@ def _commit() -> str:
     return asked.stdout.strip() or "unknown"
 
 
-def cli() -> None:
-    """``python -m baselines.export``."""
-    flags.DEFINE_string("run", None, "Folder of a finished run.", required=True)
-    app.run(main)
-
-
 if __name__ == "__main__":
-    cli()
+    flags.DEFINE_string("run", None, "Folder of a finished run.", required=True)
+    run(main)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from absl import app, flags, logging
+from absl import flags
 
+from baselines.command import run
 from baselines.configs import config
 from baselines.ram import RamConfig, error_percent
 from mnistpro_jax import data
@@ -18,18 +19,17 @@ FLAGS = flags.FLAGS
 PUBLISHED = {"ram_mnist": (1.12, 1.29), "ram_translated": (1.22, 1.86), "ram_cluttered": (4.04, None)}
 
 
-def main(arguments: list[str]) -> int:
-    """Score; the exit code."""
+def main() -> None:
+    """Score."""
     from baselines.loop import Checkpoints
     from baselines.trainers import trainer_of
 
-    logging.set_verbosity(logging.WARNING)
-    run = Path(FLAGS.run)
-    name = json.loads((run / "config.json").read_text(encoding="utf-8"))["name"]
+    folder = Path(FLAGS.run)
+    name = json.loads((folder / "config.json").read_text(encoding="utf-8"))["name"]
     chosen = config(name)
     if not isinstance(chosen, RamConfig):
-        raise app.UsageError(f"{run} holds a run of {name!r}; expected one of {', '.join(PUBLISHED)}")
-    done, state = Checkpoints(run / "checkpoint").restore(trainer_of(chosen).init(jax.random.key(0)))
+        raise ValueError(f"{folder} holds a run of {name!r}; expected one of {', '.join(PUBLISHED)}")
+    done, state = Checkpoints(folder / "checkpoint").restore(trainer_of(chosen).init(jax.random.key(0)))
     test = data.load("mnist", "test")
     images, labels = jax.device_put(test.images), jax.device_put(test.labels.astype(np.int32))
     errors = [
@@ -40,14 +40,8 @@ def main(arguments: list[str]) -> int:
         f"{name}, {done:,} updates: {np.mean(errors):.2f} % error on the test split, single rollouts "
         f"(5 sets of starts: {min(errors):.2f} to {max(errors):.2f}); published {published} %"
     )
-    return 0
-
-
-def cli() -> None:
-    """``python -m baselines.score_ram``."""
-    flags.DEFINE_string("run", None, "Folder of a finished run.", required=True)
-    app.run(main)
 
 
 if __name__ == "__main__":
-    cli()
+    flags.DEFINE_string("run", None, "Folder of a finished run.", required=True)
+    run(main)

@@ -7,11 +7,11 @@ interrupted run stopped.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 
-from absl import app, flags, logging
+from absl import flags
 
+from baselines.command import run
 from baselines.configs import CONFIGS, config
 
 FLAGS = flags.FLAGS
@@ -25,36 +25,19 @@ flags.DEFINE_integer(
 )
 
 
-def main(arguments: list[str]) -> int:
-    """Train; the exit code."""
-    from baselines.loop import Run, TrainingError, TrainingInterrupted, train
+def main() -> None:
+    """Train."""
+    from baselines.loop import Run, train
     from baselines.trainers import trainer_of
 
-    if len(arguments) > 1:
-        print(f"unexpected argument {arguments[1]!r}; see --help", file=sys.stderr)
-        return 2
-    logging.set_verbosity(logging.WARNING)  # orbax says a lot
     chosen = config(FLAGS.config)
     if FLAGS.updates is not None:
         chosen = dataclasses.replace(chosen, updates=FLAGS.updates)
     folder = Path(FLAGS.out or f"runs/{FLAGS.config}-{FLAGS.seed}")
-    run = Run(folder, FLAGS.config, FLAGS.seed)
-    try:
-        train(trainer_of(chosen, FLAGS.data), run, evaluate_every=FLAGS.evaluate_every)
-    except TrainingInterrupted as stop:
-        print(stop, file=sys.stderr)
-        return 130
-    except (TrainingError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    every = FLAGS.evaluate_every or max(1, chosen.updates // 10)
+    train(trainer_of(chosen, FLAGS.data), Run(folder, FLAGS.config, FLAGS.seed), evaluate_every=every)
     print(f"{folder}: config.json, curve.csv, curve.png, checkpoint/")
-    return 0
-
-
-def cli() -> None:
-    """``python -m baselines.train``."""
-    app.run(main)
 
 
 if __name__ == "__main__":
-    cli()
+    run(main)

@@ -11,10 +11,11 @@ import dataclasses
 
 import jax
 import numpy as np
-from absl import app, flags, logging
+from absl import flags
 from rich.console import Console
 from rich.table import Table
 
+from baselines.command import run
 from mnistpro_jax import data, registration
 from mnistpro_jax.agents import Geometry, agent_names, make_agent
 from mnistpro_jax.evaluation import draw_indices
@@ -26,9 +27,9 @@ HELD_OUT = 5_000
 FLAGS = flags.FLAGS
 
 
-def main(arguments: list[str]) -> int:
-    """Tune; the exit code."""
-    logging.set_verbosity(logging.WARNING)
+def main() -> None:
+    """Tune."""
+    thresholds = _thresholds(FLAGS.confidences)
     train = data.load("mnist", "train")
     dataset = dataclasses.replace(train, images=train.images[-HELD_OUT:], labels=train.labels[-HELD_OUT:])
     bank = episode_bank(dataset, draw_indices(HELD_OUT, FLAGS.level, FLAGS.episodes, 1))
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
     for name in ("confidence", "accuracy", "steps", "return", "path bits"):
         table.add_column(name, justify="right")
     best = (-np.inf, 0.0)
-    for confidence in map(float, FLAGS.confidences):
+    for confidence in thresholds:
         agent = make_agent(FLAGS.agent, Geometry.of(env), confidence=confidence)
         trajectories = rollout(jax.random.key(0), env, params, agent, FLAGS.episodes, batch_size=256)
         played = trajectories.statistics
@@ -53,17 +54,20 @@ def main(arguments: list[str]) -> int:
         )
     Console().print(table)
     print(f"highest return at {best[1]:g}")
-    return 0
 
 
-def cli() -> None:
-    """``python -m baselines.tune``."""
+def _thresholds(texts: list[str]) -> list[float]:
+    try:
+        return [float(text) for text in texts]
+    except ValueError as error:
+        raise ValueError(
+            f"--confidences is {','.join(texts)}; expected probabilities, as in 0.9,0.95"
+        ) from error
+
+
+if __name__ == "__main__":
     flags.DEFINE_enum("agent", "canvas", list(agent_names()), "Whose threshold.")
     flags.DEFINE_integer("level", 1, "Digits.", lower_bound=1)
     flags.DEFINE_integer("episodes", 5_000, "Episodes for each threshold.", lower_bound=1)
     flags.DEFINE_list("confidences", ["0.8", "0.9", "0.95", "0.97", "0.98", "0.99", "0.995"], "Thresholds.")
-    app.run(main)
-
-
-if __name__ == "__main__":
-    cli()
+    run(main)
