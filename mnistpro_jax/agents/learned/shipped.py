@@ -1,7 +1,7 @@
 """The weights in the package: one ``.npz`` an agent, half precision, with what made them beside them.
 
 ``baselines.export`` writes the files. A file holds the parameters by path ("params/Dense_0/kernel") and, as JSON, the
-configuration, the commit, the world that it was trained for and the thresholds chosen on training images.
+configuration, the seed, the commit and the world that it was trained for.
 """
 
 from __future__ import annotations
