@@ -55,24 +55,28 @@ _CHUNK = 1024
 _BASIS_IMAGES = 12_000  # images that the directions are found from
 
 
-class Beliefs(Protocol):
-    """What any reader believes of each of n digits."""
+class Beliefs:
+    """What any reader believes of each of n digits: a base for pytrees with the field ``classes``.
 
-    @property
-    def classes(self) -> jax.Array:
-        """Posterior of every class, float32 (n, C), summing to 1."""
+    classes: float32 (n, C), posterior of every class, summing to 1.
+    """
+
+    classes: jax.Array
 
     @property
     def digits(self) -> jax.Array:
         """The likeliest answer, int32 (n,)."""
+        return jnp.argmax(self.classes, axis=-1).astype(jnp.int32)
 
     @property
     def confidences(self) -> jax.Array:
         """Probability of the likeliest class of each digit, float32 (n,)."""
+        return jnp.max(self.classes, axis=-1)
 
     @property
     def confidence(self) -> jax.Array:
-        """Probability that the whole answer is right, float32 ()."""
+        """Probability that the whole answer is right, float32 (): digits are independent."""
+        return jnp.prod(self.confidences, axis=-1)
 
 
 class Reader(Protocol):
@@ -94,7 +98,7 @@ class Reader(Protocol):
 
 
 @pytree
-class Posterior:
+class Posterior(Beliefs):
     """What the reader believes of each of n digits.
 
     log_weights: float32 (n, N), log posterior of every image of the bank. classes: float32 (n, C), posterior
@@ -104,21 +108,6 @@ class Posterior:
     log_weights: jax.Array
     classes: jax.Array
     temperature: jax.Array
-
-    @property
-    def digits(self) -> jax.Array:
-        """The likeliest answer, int32 (n,)."""
-        return jnp.argmax(self.classes, axis=-1).astype(jnp.int32)
-
-    @property
-    def confidences(self) -> jax.Array:
-        """Probability of the likeliest class of each digit, float32 (n,)."""
-        return jnp.max(self.classes, axis=-1)
-
-    @property
-    def confidence(self) -> jax.Array:
-        """Probability that the whole answer is right, float32 (): digits are independent."""
-        return jnp.prod(self.confidences, axis=-1)
 
 
 @pytree

@@ -8,29 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax.agents.learned.networks import ReaderNetwork
+from mnistpro_jax.agents.reader import Beliefs
 from mnistpro_jax.types import FusedCanvas, pytree, static_field
 
 
 @pytree
-class DigitBeliefs:
-    """What the reader believes of each of n digits: classes, float32 (n, C), summing to 1."""
+class DigitBeliefs(Beliefs):
+    """What the network believes of each of n digits: classes, float32 (n, C), summing to 1."""
 
     classes: jax.Array
-
-    @property
-    def digits(self) -> jax.Array:
-        """The likeliest answer, int32 (n,)."""
-        return jnp.argmax(self.classes, axis=-1).astype(jnp.int32)
-
-    @property
-    def confidences(self) -> jax.Array:
-        """Probability of the likeliest class of each digit, float32 (n,)."""
-        return jnp.max(self.classes, axis=-1)
-
-    @property
-    def confidence(self) -> jax.Array:
-        """Probability that the whole answer is right, float32 (): digits are independent."""
-        return jnp.prod(self.confidences, axis=-1)
 
 
 @pytree
