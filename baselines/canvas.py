@@ -1,8 +1,8 @@
 """Train the canvas agent: PPO on where to look, with a reader that is already trained.
 
-An episode is a fixed number of moves from a random start; nobody answers, because the answer's rule (the reader's
-confidence) is chosen afterwards. A move's reward is by how much it raised the reader's log-probability of the right
-answer. Worlds of one and of two digits share every update, so that one network serves both.
+Episodes end as those of the agent do, once the reader is as sure as needed; how sure that is differs from lane to lane,
+and the policy is told. A move's reward is by how much it raised the reader's log-probability of the right answer, less
+the price of a move. Worlds of one and of two digits share every update, so that one network serves both.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from baselines.held_out import HELD_OUT, split
 from baselines.optimisers import adamw_cosine
 from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.explorers import Sight
 from mnistpro_jax.agents.learned.explorer import LearnedExplorer, features, num_features, useful_moves
 from mnistpro_jax.agents.learned.networks import ActorCritic
 from mnistpro_jax.agents.learned.reader import LearnedReader
+from mnistpro_jax.agents.policies import ReadingPolicy
 from mnistpro_jax.data import Dataset
 from mnistpro_jax.env import Environment, EnvParams
 from mnistpro_jax.registration import environment, make_params
-from mnistpro_jax.types import Action, pytree
+from mnistpro_jax.rollouts import rollout
+from mnistpro_jax.types import Action, Kind, pytree
 from mnistpro_jax.worlds.digits import digit_bank
 
 FLOOR = -4.0  # nats: below it, worse is no worse
@@ -33,21 +36,24 @@ FLOOR = -4.0  # nats: below it, worse is no worse
 
 @dataclasses.dataclass(frozen=True)
 class CanvasConfig:
-    """See ``baselines.configs``. worlds: (digits, episodes, moves) of an update. discount: gamma; trace: lambda of
-    the advantages. clip, entropy, epochs, minibatches: of PPO. held_out: images at the training set's end that are
-    kept for ``evaluate``."""
+    """See ``baselines.configs``. worlds: (digits, lanes, steps) of an update. needed: the least and the largest
+    confidence that a lane answers from; 1 minus it is drawn uniformly on a logarithmic scale. price: of a move, in
+    nats. discount: gamma; trace: lambda of the advantages. clip, entropy, epochs, minibatches: of PPO. held_out: images
+    at the training set's end that are kept for ``evaluate``."""
 
-    worlds: tuple[tuple[int, int, int], ...] = ((1, 512, 12), (2, 256, 26))
+    worlds: tuple[tuple[int, int, int], ...] = ((1, 256, 12), (2, 256, 24))
     hidden: tuple[int, ...] = (128, 64)
-    updates: int = 120
-    learning_rate: float = 1e-3
-    discount: float = 0.92
+    updates: int = 160
+    learning_rate: float = 7e-4
+    needed: tuple[float, float] = (0.85, 0.997)
+    price: float = 0.05
+    discount: float = 0.97
     trace: float = 0.9
     clip: float = 0.2
     entropy: float = 0.01
     epochs: int = 3
     minibatches: int = 8
-    held_out: int = 5_000
+    held_out: int = HELD_OUT
 
     @property
     def network(self) -> ActorCritic:
@@ -65,8 +71,8 @@ class CanvasState:
 
 @pytree
 class Moves:
-    """What PPO learns from, leading axes (moves, episodes) or flat: features float32 (..., F), useful bool (..., 4),
-    action int32, log_prob, value, advantage, target float32."""
+    """What PPO learns from, leading axes (steps, lanes) or flat: features float32 (..., F), useful bool (..., 4),
+    action int32, log_prob, value, advantage, target float32, moved bool: whether the step was a move at all."""
 
     features: jax.Array
     useful: jax.Array
@@ -75,6 +81,7 @@ class Moves:
     value: jax.Array
     advantage: jax.Array
     target: jax.Array
+    moved: jax.Array
 
 
 class CanvasTrainer:
@@ -82,10 +89,8 @@ class CanvasTrainer:
 
     def __init__(self, config: CanvasConfig, dataset: Dataset, reader: LearnedReader) -> None:
         self.config = config
-        kept = len(dataset.labels) - config.held_out
-        train = dataclasses.replace(dataset, images=dataset.images[:kept], labels=dataset.labels[:kept])
-        held_out = dataclasses.replace(dataset, images=dataset.images[kept:], labels=dataset.labels[kept:])
-        self.envs, params = _worlds(config, train)
+        kept, held_out = split(dataset, config.held_out)
+        self.envs, params = _worlds(config, kept)
         _, self.held_out = _worlds(config, held_out)
         self.data = (params, reader)
 
@@ -108,13 +113,13 @@ class CanvasTrainer:
         worlds, reader = data
         order_key, *keys = jax.random.split(key, len(self.envs) + 1)
         parts, metrics = [], {}
-        for env, params, (digits, episodes, moves), world_key in zip(
+        for env, params, (digits, lanes, steps), world_key in zip(
             self.envs, worlds, config.worlds, keys, strict=True
         ):
             explorer = self._explorer(state.params, env)
-            part, score, _ = play(env, params, reader, explorer, world_key, episodes, moves, config)
+            part, answers = play(env, params, reader, explorer, world_key, lanes, steps, config)
             parts.append(jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), part))
-            metrics[f"log_p_{digits}"] = jnp.mean(score[-1])
+            metrics[f"answers_{digits}"] = jnp.mean(answers, dtype=jnp.float32)
         flat = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
         size = flat.action.shape[0] // config.minibatches
 
@@ -131,36 +136,44 @@ class CanvasTrainer:
             ]
         ).reshape(-1, size)
         state, entropies = jax.lax.scan(minibatch, state, rows)
-        variance = jnp.var(flat.target)
-        explained = 1 - jnp.var(flat.target - flat.value) / jnp.maximum(variance, 1e-6)
+        weights = flat.moved.astype(jnp.float32)
+        missed = weighted_mean((flat.target - flat.value) ** 2, weights)
+        spread = weighted_mean((flat.target - weighted_mean(flat.target, weights)) ** 2, weights)
+        explained = 1 - missed / jnp.maximum(spread, 1e-6)
         return state, {**metrics, "entropy": jnp.mean(entropies), "value_explains": explained}
 
     def _loss(self, params: Any, moves: Moves) -> tuple[jax.Array, jax.Array]:
         config = self.config
+        mean = functools.partial(weighted_mean, weights=moves.moved.astype(jnp.float32))
         logits, value = LearnedExplorer(params, network=config.network).judge(moves.features, moves.useful)
         log_probs = jax.nn.log_softmax(logits)
         taken = jnp.take_along_axis(log_probs, moves.action[:, None], axis=-1)[:, 0]
         ratio = jnp.exp(taken - moves.log_prob)
-        advantage = (moves.advantage - moves.advantage.mean()) / (moves.advantage.std() + 1e-6)
+        advantage = moves.advantage - mean(moves.advantage)
+        advantage = advantage / (jnp.sqrt(mean(advantage**2)) + 1e-6)
         clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
-        gain = jnp.minimum(ratio * advantage, clipped * advantage).mean()
-        entropy = -jnp.sum(jnp.exp(log_probs) * jnp.where(moves.useful, log_probs, 0), axis=-1).mean()
-        error = jnp.mean((value - moves.target) ** 2)
+        gain = mean(jnp.minimum(ratio * advantage, clipped * advantage))
+        entropy = mean(-jnp.sum(jnp.exp(log_probs) * jnp.where(moves.useful, log_probs, 0), axis=-1))
+        error = mean((value - moves.target) ** 2)
         return -gain + 0.5 * error - config.entropy * entropy, entropy
 
     def evaluate(self, state: CanvasState, key: jax.Array) -> dict[str, float]:
-        """Accuracy after a third of the moves and after all, on held-out images."""
+        """Accuracy and steps of the finished agent on held-out images, at two confidences."""
         figures = {}
-        for env, params, (digits, episodes, moves) in zip(
-            self.envs, self.held_out, self.config.worlds, strict=True
-        ):
+        for env, params, (digits, _, _) in zip(self.envs, self.held_out, self.config.worlds, strict=True):
             explorer = dataclasses.replace(self._explorer(state.params, env), greedy=True)
-            right = np.asarray(
-                _right(env, params, self.data[1], explorer, key, 2 * episodes, moves, self.config)
-            )
-            figures[f"accuracy_{digits}_third"] = float(right[moves // 3].mean())
-            figures[f"accuracy_{digits}_end"] = float(right[-1].mean())
+            for percent in (95, 99):
+                needed = jnp.asarray(percent / 100, jnp.float32)
+                policy = ReadingPolicy(explorer, self.data[1], needed, jnp.asarray(2**30, jnp.int32))
+                played = rollout(key, env, params, policy, 2_000, batch_size=500).statistics
+                figures[f"accuracy_{digits}_at_{percent}"] = float(np.mean(played.correct))
+                figures[f"steps_{digits}_at_{percent}"] = float(np.mean(played.steps))
         return figures
+
+
+def weighted_mean(values: jax.Array, weights: jax.Array) -> jax.Array:
+    """Mean of float32 (N,) with weights, float32 (N,), not all 0."""
+    return jnp.sum(values * weights) / jnp.maximum(jnp.sum(weights), 1e-6)
 
 
 def _worlds(config: CanvasConfig, dataset: Dataset) -> tuple[tuple[Environment, ...], tuple[EnvParams, ...]]:
@@ -181,83 +194,77 @@ def play(
     reader: LearnedReader,
     explorer: LearnedExplorer,
     key: jax.Array,
-    episodes: int,
-    moves: int,
+    lanes: int,
+    steps: int,
     config: CanvasConfig,
-) -> tuple[Moves, jax.Array, jax.Array]:
-    """Episodes of a fixed number of moves: (``Moves``, (moves, episodes); scores, float32 (moves + 1, episodes);
-    whether the reader is right, bool (moves + 1, episodes)).
+) -> tuple[Moves, jax.Array]:
+    """Episodes side by side, one after the other in every lane: (``Moves`` (steps, lanes), answered bool (steps,
+    lanes)).
 
     A score is the reader's log-probability of the right answer, each digit's at least ``FLOOR``.
     """
-    reset_key, walk_key = jax.random.split(key)
-    observation, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(reset_key, episodes), params)
-    label = jax.vmap(params.bank.label)(state.scene)
-    digits = jnp.zeros((episodes, env.num_digits), jnp.int32)
+    needed_key, reset_key, walk_key = jax.random.split(key, 3)
+    least, largest = (float(np.log(1 - bound)) for bound in config.needed)
+    needed = 1 - jnp.exp(jax.random.uniform(needed_key, (lanes,), jnp.float32, largest, least))
+    observation, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(reset_key, lanes), params)
 
-    def look(observation: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def look(observation: Any, state: Any) -> Any:
         posterior = jax.vmap(reader.posterior)(observation.view)
+        label = jax.vmap(params.bank.label)(state.scene)
         chance = jnp.take_along_axis(posterior.classes, label[..., None], axis=-1)[..., 0]
         score = jnp.sum(jnp.maximum(jnp.log(jnp.maximum(chance, 1e-12)), FLOOR), axis=-1)
-        sight = Sight(observation, reader, posterior)
-        axes = Sight(0, None, 0)  # type: ignore[arg-type]
+        sight = Sight(observation, reader, posterior, needed)
+        axes = Sight(0, None, 0, 0)  # type: ignore[arg-type]
         seen = jax.vmap(lambda sight: features(explorer.geometry, sight), in_axes=(axes,))(sight)
-        return seen, score, jnp.all(jnp.argmax(posterior.classes, axis=-1) == label, axis=-1)
+        answering = (posterior.confidence >= needed) | (observation.steps_left <= 1)
+        return seen, score, answering, jax.vmap(lambda beliefs: beliefs.digits)(posterior)
 
     def turn(carry: Any, key: jax.Array) -> tuple[Any, Any]:
-        observation, state, seen = carry
+        observation, state, (seen, score, answering, digits) = carry
         useful = jax.vmap(lambda xy: useful_moves(explorer.geometry, xy))(observation.xy)
         logits, value = explorer.judge(seen, useful)
-        action = (
-            jnp.argmax(logits, -1).astype(jnp.int32)
-            if explorer.greedy
-            else jax.random.categorical(key, logits).astype(jnp.int32)
-        )
+        action = jax.random.categorical(key, logits).astype(jnp.int32)
         log_prob = jnp.take_along_axis(jax.nn.log_softmax(logits), action[:, None], axis=-1)[:, 0]
-        keys = jax.random.split(key, episodes)  # a step draws nothing from them
-        observation, state, *_ = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))(
-            keys, state, Action(action, digits), params
+        kind = jnp.where(answering, Kind.ANSWER, action).astype(jnp.int32)
+        keys = jax.random.split(jax.random.fold_in(key, 1), lanes)
+        observation, state, *_ = jax.vmap(env.step, in_axes=(0, 0, 0, None))(
+            keys, state, Action(kind, digits), params
         )
-        next_seen, score, right = look(observation)
-        return (observation, state, next_seen), (seen, useful, action, log_prob, value, score, right)
+        following = look(observation, state)
+        reward = following[1] - score - config.price
+        return (observation, state, following), (seen, useful, action, log_prob, value, reward, answering)
 
-    first, first_score, first_right = look(observation)
-    carry, (seen, useful, action, log_prob, value, scores, rights) = jax.lax.scan(
-        turn, (observation, state, first), jax.random.split(walk_key, moves)
+    first = (observation, state, look(observation, state))
+    last, (seen, useful, action, log_prob, value, reward, answering) = jax.lax.scan(
+        turn, first, jax.random.split(walk_key, steps)
     )
-    scores = jnp.concatenate([first_score[None], scores])
-    rights = jnp.concatenate([first_right[None], rights])
-    useful_at_end = jax.vmap(lambda xy: useful_moves(explorer.geometry, xy))(carry[0].xy)
-    last_value = explorer.judge(carry[2], useful_at_end)[1]
-    advantage = advantages(scores[1:] - scores[:-1], value, last_value, config.discount, config.trace)
-    return Moves(seen, useful, action, log_prob, value, advantage, advantage + value), scores, rights
+    useful_at_end = jax.vmap(lambda xy: useful_moves(explorer.geometry, xy))(last[0].xy)
+    last_value = explorer.judge(last[2][0], useful_at_end)[1]
+    last_value = jnp.where(last[2][2], 0, last_value)
+    advantage = advantages(reward, value, last_value, ~answering, config.discount, config.trace)
+    moves = Moves(seen, useful, action, log_prob, value, advantage, advantage + value, ~answering)
+    return moves, answering
 
 
 def advantages(
-    reward: jax.Array, value: jax.Array, last_value: jax.Array, discount: float, trace: float
+    reward: jax.Array,
+    value: jax.Array,
+    last_value: jax.Array,
+    moved: jax.Array,
+    discount: float,
+    trace: float,
 ) -> jax.Array:
-    """Generalised advantage estimates of episodes that go on: float32 (T, N) from (T, N), (T, N) and (N,)."""
+    """Generalised advantage estimates: float32 (T, N) from (T, N), (T, N) and (N,).
 
-    def back(carry: tuple[jax.Array, jax.Array], row: tuple[jax.Array, jax.Array]) -> Any:
+    moved: bool (T, N), false on the step of an answer, after which another episode begins: there is nothing to gain
+    any more, neither on that step nor across it.
+    """
+
+    def back(carry: tuple[jax.Array, jax.Array], row: tuple[jax.Array, ...]) -> Any:
         later, next_value = carry
-        reward, value = row
-        now = reward + discount * next_value - value + discount * trace * later
-        return (now, value), now
+        reward, value, moved = row
+        now = jnp.where(moved, reward + discount * next_value - value + discount * trace * later, 0)
+        return (now, jnp.where(moved, value, 0)), now
 
     zero = jnp.zeros_like(last_value)
-    return jax.lax.scan(back, (zero, last_value), (reward, value), reverse=True)[1]
-
-
-@functools.partial(jax.jit, static_argnames=("env", "episodes", "moves", "config"))
-def _right(
-    env: Environment,
-    params: EnvParams,
-    reader: LearnedReader,
-    explorer: LearnedExplorer,
-    key: jax.Array,
-    episodes: int,
-    moves: int,
-    config: CanvasConfig,
-) -> jax.Array:
-    """Whether the reader is right after 0, 1, ... moves, bool (moves + 1, episodes)."""
-    return play(env, params, reader, explorer, key, episodes, moves, config)[2]
+    return jax.lax.scan(back, (zero, last_value), (reward, value, moved), reverse=True)[1]

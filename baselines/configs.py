@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from baselines.canvas import CanvasConfig
 from baselines.glimpse import GlimpseConfig
+from baselines.prefixes import Augmentation
 from baselines.ram import RamConfig
 from baselines.reader import ReaderConfig
 
@@ -14,9 +17,10 @@ CONFIGS: dict[str, Any] = {
     "reader": ReaderConfig(),
     # Where to look, with that reader: one network for any number of digits.
     "canvas": CanvasConfig(),
-    # No canvas: a recurrent memory.
-    "glimpse_1": GlimpseConfig(level=1),
-    "glimpse_2": GlimpseConfig(level=2, episodes=128, glimpses=28, core_size=384),
+    # No canvas: a recurrent memory; one network for any number of digits.
+    "glimpse": GlimpseConfig(),
+    # What memory is worth: the same without any.
+    "memoryless": GlimpseConfig(remembers=False),
     # Mnih et al. 2014, on the paper's own pictures.
     "ram_mnist": RamConfig(),
     "ram_translated": RamConfig(canvas=60, glimpse=12, scales=3),
@@ -28,8 +32,35 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-def config(name: str) -> Any:
-    """A configuration by name; ValueError lists the names."""
+def config(name: str, changes: Mapping[str, Any] | None = None) -> Any:
+    """A configuration by name, with other values for some of its fields.
+
+    Values may be as JSON has them: lists for tuples, an object for an augmentation. ValueError lists the names or the
+    fields where one does not exist, and says what kind of value a field takes.
+    """
     if name not in CONFIGS:
         raise ValueError(f"unknown config {name!r}; expected one of {', '.join(CONFIGS)}")
-    return CONFIGS[name]
+    return _replace(CONFIGS[name], changes or {})
+
+
+def _replace(base: Any, changes: Mapping[str, Any]) -> Any:
+    fields = [field.name for field in dataclasses.fields(base)]
+    values = {}
+    for name, value in changes.items():
+        if name not in fields:
+            raise ValueError(f"unknown field {name!r}; expected one of {', '.join(fields)}")
+        now = getattr(base, name)
+        if isinstance(now, Augmentation) and isinstance(value, Mapping):
+            values[name] = _replace(now, value)
+            continue
+        value = _tupled(value)
+        if isinstance(now, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if value is not None and not isinstance(value, type(now)):
+            raise ValueError(f"{name} is {value!r}; expected a value like {now!r}")
+        values[name] = value
+    return dataclasses.replace(base, **values)
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value

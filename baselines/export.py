@@ -5,7 +5,6 @@ Writes ``mnistpro_jax/agents/learned/weights/NAME.npz`` with the run's configura
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 from pathlib import Path
@@ -20,9 +19,7 @@ from baselines.command import run
 from baselines.configs import config
 from baselines.prefixes import prefixes
 from baselines.reader import ReaderConfig, calibration_error
-from mnistpro_jax import data
 from mnistpro_jax.agents.learned import shipped
-from mnistpro_jax.agents.reader import native_counts
 
 FLAGS = flags.FLAGS
 WEIGHTS = Path(shipped.__file__).parent / "weights"
@@ -37,14 +34,15 @@ def main() -> None:
 
     folder = Path(FLAGS.run)
     about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    chosen = dataclasses.replace(config(about["name"]), updates=about["updates"])
+    name, seed = about.pop("name"), about.pop("seed")
+    chosen = config(name, about)
     trainer = trainer_of(chosen)
     done, state = Checkpoints(folder / "checkpoint").restore(trainer.init(jax.random.key(0)))
     if done < about["updates"]:
         raise ValueError(f"{folder} has done {done} of {about['updates']} updates; train it to its end first")
     facts: dict[str, Any] = {
-        "name": about.pop("name"),
-        "seed": about.pop("seed"),
+        "name": name,
+        "seed": seed,
         "config": about,
         "commit": _commit(),
         "world": dict(WORLD),
@@ -52,24 +50,15 @@ def main() -> None:
     arrays: dict[str, np.ndarray] = {}
     params = getattr(state, "averaged", None)
     params = state.params if params is None else params
-    name = facts["name"]
     if isinstance(chosen, ReaderConfig):
         facts.update(calibrate(chosen, params, trainer.held_out))
-        arrays["information"] = information()
-    elif name.startswith("glimpse"):
-        facts["world"]["num_digits"] = chosen.level
-        name = name.replace("_", "-")
-    size = shipped.save(WEIGHTS / f"{name}.npz", params, facts, **arrays)
+        arrays["information"] = np.asarray(trainer.data[2])
+    out = Path(FLAGS.out)
+    out.mkdir(parents=True, exist_ok=True)
+    size = shipped.save(out / f"{name}.npz", params, facts, **arrays)
     print(
-        f"{WEIGHTS / name}.npz: {size:,} bytes, {json.dumps({k: v for k, v in facts.items() if k != 'config'})}"
+        f"{out / name}.npz: {size:,} bytes, {json.dumps({k: v for k, v in facts.items() if k != 'config'})}"
     )
-
-
-def information() -> np.ndarray:
-    """Share of the training images' variance in each native pixel, float32 (28, 28), summing to 1."""
-    counts = native_counts(data.load("mnist", "train").images).astype(np.float32) / 64
-    variance = counts.var(axis=0)
-    return (variance / variance.sum()).astype(np.float32)
 
 
 def calibrate(chosen: ReaderConfig, params: Any, held_out: Any) -> dict[str, float]:
@@ -104,4 +93,5 @@ def _commit() -> str:
 
 if __name__ == "__main__":
     flags.DEFINE_string("run", None, "Folder of a finished run.", required=True)
+    flags.DEFINE_string("out", str(WEIGHTS), "Folder for the weights; by default they go into the package.")
     run(main)

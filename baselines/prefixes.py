@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax import bitmap
-from mnistpro_jax.agents.base import Geometry
+from mnistpro_jax.agents.base import Geometry, candidates, direction_to_best
 from mnistpro_jax.picture import READABLE_HIGH, READABLE_LOW
 from mnistpro_jax.worlds import pipeline
 
@@ -71,34 +71,69 @@ def start_corners(key: jax.Array, strokes: jax.Array, geometry: Geometry) -> jax
 
 
 def revealed_by_walk(
-    key: jax.Array, start: jax.Array, moves: jax.Array, longest: int, geometry: Geometry
+    key: jax.Array,
+    start: jax.Array,
+    moves: jax.Array,
+    informed: jax.Array,
+    information: jax.Array,
+    longest: int,
+    geometry: Geometry,
 ) -> jax.Array:
-    """Pixels seen in a walk that keeps its direction with probability 0.6, as a bitmap: uint32 (words, height).
+    """Pixels seen in a walk, as a bitmap: uint32 (words, height).
 
-    moves: int32 (), how many moves count, at most ``longest``.
+    moves: int32 (), how many moves count, at most ``longest``. informed: bool (). Otherwise the walk is random, and
+    keeps its direction with probability 0.6. An informed one goes as a planner does that doubts the digits at random
+    and changes its mind now and then: to the window that shows most unseen ``information`` (float32 (28, 28), a
+    digit's), times noise, discounted by distance; readers are asked about canvases that were explored like this.
     """
     words = bitmap.num_words(geometry.width)
     row = jnp.arange(geometry.height, dtype=jnp.int32)
     low, high = (READABLE_LOW, READABLE_HIGH) if geometry.outline else (0, 0)
+    digits = geometry.num_digits
+    # Where to go is decided at half the native resolution: four times cheaper.
+    coarse = dataclasses.replace(geometry, native_factor=2 * geometry.native_factor)
+    height, width = (side // 2 for side in information.shape)
+    information = information.reshape(height, 2, width, 2).sum(axis=(1, 3))
 
     def seen(xy: jax.Array) -> jax.Array:
         columns = bitmap.span(xy[0] + low, xy[0] + geometry.window - high, words)[:, None]
         inside = (row >= xy[1] + low) & (row < xy[1] + geometry.window - high)
         return jnp.where(inside, columns, jnp.uint32(0))
 
-    first_key, key = jax.random.split(key)
-    turns = jax.random.uniform(key, (longest, 2), jnp.float32)
+    def hide(unseen: jax.Array, xy: jax.Array) -> jax.Array:
+        rows = coarse.coverage(xy[1:], height)[0]
+        columns = coarse.coverage(xy[:1], digits * width)[0].reshape(digits, width)
+        return jnp.minimum(unseen, 1 - rows[None, :, None] * columns[:, None, :])
 
-    def step(carry: tuple[jax.Array, ...], turn: jax.Array) -> tuple[tuple[jax.Array, ...], None]:
-        xy, direction, mask, number = carry
+    keys = jax.random.split(key, 6)
+    turns = jax.random.uniform(keys[0], (longest, 3), jnp.float32)
+    doubts = jax.random.uniform(keys[1], (longest, digits), jnp.float32)
+    discount = jax.random.uniform(keys[2], (), jnp.float32, 0.45, 0.9)
+    shape = candidates(coarse, start).distance.shape
+    noise = jnp.exp(0.4 * jax.random.normal(keys[3], shape, jnp.float32))
+    direction = jax.random.randint(keys[4], (), 0, 4, jnp.int32)
+    doubt = jax.random.uniform(keys[5], (digits,), jnp.float32)
+
+    def step(
+        carry: tuple[jax.Array, ...], drawn: tuple[jax.Array, ...]
+    ) -> tuple[tuple[jax.Array, ...], None]:
+        xy, direction, mask, unseen, doubt, number = carry
+        turn, new_doubt = drawn
+        options = candidates(coarse, xy)
+        gains = options.shown(doubt[:, None, None] * information * unseen) * noise
+        best = direction_to_best(
+            options, gains * discount ** (options.distance - 1).astype(jnp.float32), gains
+        )
         direction = jnp.where(turn[0] < 0.6, direction, (turn[1] * 4).astype(jnp.int32))
+        direction = jnp.where(informed & (turn[2] < 0.9), best, direction)
+        doubt = jnp.where(turn[2] > 0.8, new_doubt, doubt)
         xy = geometry.move(xy, direction)
         mask = mask | jnp.where(number < moves, seen(xy), jnp.uint32(0))
-        return (xy, direction, mask, number + 1), None
+        return (xy, direction, mask, hide(unseen, xy), doubt, number + 1), None
 
-    direction = jax.random.randint(first_key, (), 0, 4, jnp.int32)
-    carry = (start, direction, seen(start), jnp.zeros((), jnp.int32))
-    return jax.lax.scan(step, carry, turns)[0][2]
+    unseen = hide(jnp.ones((digits, height, width), jnp.float32), start)
+    carry = (start, direction, seen(start), unseen, doubt, jnp.zeros((), jnp.int32))
+    return jax.lax.scan(step, carry, (turns, doubts))[0][2]
 
 
 @functools.partial(jax.jit, static_argnames=("batch", "num_digits", "how", "longest"))
@@ -106,22 +141,24 @@ def prefixes(
     key: jax.Array,
     images: jax.Array,
     labels: jax.Array,
+    information: jax.Array,
     *,
     batch: int,
     num_digits: int = 1,
     how: Augmentation | None = None,
     longest: int = 24,
     whole: float | jax.Array = 0.15,
+    informed: float | jax.Array = 0.6,
 ) -> tuple[jax.Array, jax.Array]:
     """A batch of partly revealed digits: (float32 (batch, 28, 28, 2) shares of stroke and revealed, int32 (batch,)).
 
-    images: uint8 (N, 28, 28), labels: int32 (N,), arguments and not constants. batch: digits, a multiple of
-    ``num_digits``. longest: moves; the number of them is drawn so that short walks are commoner. whole: share of
-    canvases shown whole.
+    images: uint8 (N, 28, 28), labels: int32 (N,), arguments and not constants. information: float32 (28, 28), of each
+    native pixel. batch: digits, a multiple of ``num_digits``. longest: moves a digit; the number of them is drawn so
+    that short walks are commoner. whole: share of canvases shown whole. informed: share of informed walks.
     """
     geometry = Geometry(width=224 * num_digits, num_digits=num_digits)
     scenes = batch // num_digits
-    pick_key, augment_key, start_key, walk_key, moves_key, whole_key = jax.random.split(key, 6)
+    pick_key, augment_key, start_key, walk_key, moves_key, whole_key, informed_key = jax.random.split(key, 7)
     chosen = jax.random.randint(pick_key, (batch,), 0, images.shape[0], jnp.int32)
     digits = images[chosen]
     if how is not None:
@@ -134,10 +171,13 @@ def prefixes(
     starts = jax.vmap(functools.partial(start_corners, geometry=geometry))(
         jax.random.split(start_key, scenes), native
     )
-    share = jax.random.uniform(moves_key, (scenes,), jnp.float32) ** jnp.float32(1.5)
+    share = jax.random.uniform(moves_key, (scenes,), jnp.float32) ** 2
     moves = jnp.floor(share * (longest * num_digits + 1)).astype(jnp.int32)
+    chooses = jax.random.uniform(informed_key, (scenes,), jnp.float32) < jnp.asarray(informed, jnp.float32)
     walk = functools.partial(revealed_by_walk, longest=longest * num_digits, geometry=geometry)
-    mask = jax.vmap(walk)(jax.random.split(walk_key, scenes), starts, moves)
+    mask = jax.vmap(walk, in_axes=(0, 0, 0, 0, None))(
+        jax.random.split(walk_key, scenes), starts, moves, chooses, information
+    )
     everything = jax.random.uniform(whole_key, (scenes,), jnp.float32) < jnp.asarray(whole, jnp.float32)
     mask = jnp.where(everything[:, None, None], jnp.uint32(0xFFFFFFFF), mask)
 

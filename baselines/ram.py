@@ -13,13 +13,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
-from baselines.optimisers import adamw_cosine
+from baselines.held_out import HELD_OUT, on_device, split
+from baselines.optimisers import Averaged, adamw_cosine
 from mnistpro_jax.agents.learned.ram import RecurrentAttentionModel, glimpse_sensor
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.types import pytree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,21 +40,12 @@ class RamConfig:
     weight_decay: float = 1e-4
     policy_weight: float = 0.01
     smoothing: float = 0.998
-    held_out: int = 5_000
+    held_out: int = HELD_OUT
 
     @property
     def network(self) -> RecurrentAttentionModel:
         """The network that is trained."""
         return RecurrentAttentionModel()
-
-
-@pytree
-class RamState:
-    """params, averaged: parameters of the network, the second a running mean. optimiser: optax's state."""
-
-    params: Any
-    averaged: Any
-    optimiser: Any
 
 
 def picture(key: jax.Array, digit: jax.Array, others: jax.Array, config: RamConfig) -> jax.Array:
@@ -86,29 +76,22 @@ class RamTrainer:
 
     def __init__(self, config: RamConfig, dataset: Dataset) -> None:
         self.config = config
-        kept = len(dataset.labels) - config.held_out
-        split = [
-            (dataset.images[:kept], dataset.labels[:kept]),
-            (dataset.images[kept:], dataset.labels[kept:]),
-        ]
-        self.data, self.held_out = (
-            (jax.device_put(images), jax.device_put(labels.astype(np.int32))) for images, labels in split
-        )
+        self.data, self.held_out = (on_device(part) for part in split(dataset, config.held_out))
 
-    def init(self, key: jax.Array) -> RamState:
+    def init(self, key: jax.Array) -> Averaged:
         """The state before the first update."""
         network = self.config.network
         pixels = self.config.scales * self.config.glimpse**2
         params = network.init(
             key, jnp.zeros((1, network.core_size)), jnp.zeros((1, pixels)), jnp.zeros((1, 2))
         )
-        return RamState(params, params, self._optimiser().init(params))
+        return Averaged.start(params, self._optimiser())
 
     def _optimiser(self) -> optax.GradientTransformation:
         config = self.config
         return adamw_cosine(config.learning_rate, config.updates, weight_decay=config.weight_decay)
 
-    def step(self, state: RamState, key: jax.Array, data: Any) -> tuple[RamState, dict[str, jax.Array]]:
+    def step(self, state: Averaged, key: jax.Array, data: Any) -> tuple[Averaged, dict[str, jax.Array]]:
         """One update."""
         config = self.config
         draw_key, look_key = jax.random.split(key)
@@ -116,12 +99,9 @@ class RamTrainer:
         gradient, metrics = jax.grad(
             lambda params: loss(config, params, pictures, labels, look_key), has_aux=True
         )(state.params)
-        changes, moments = self._optimiser().update(gradient, state.optimiser, state.params)
-        params = optax.apply_updates(state.params, changes)
-        averaged = optax.incremental_update(params, state.averaged, 1 - config.smoothing)
-        return RamState(params, averaged, moments), metrics
+        return state.descend(gradient, self._optimiser(), config.smoothing), metrics
 
-    def evaluate(self, state: RamState, key: jax.Array) -> dict[str, float]:
+    def evaluate(self, state: Averaged, key: jax.Array) -> dict[str, float]:
         """Error in per cent on held-out images, one rollout each, locations without noise after the first."""
         return {"error_percent": error_percent(self.config, state.averaged, key, *self.held_out)}
 

@@ -15,10 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from baselines.optimisers import adamw_cosine
+from baselines.held_out import HELD_OUT, on_device, split
+from baselines.optimisers import Averaged, adamw_cosine
 from baselines.prefixes import Augmentation, prefixes
 from mnistpro_jax.agents.learned.networks import ReaderNetwork
-from mnistpro_jax.types import pytree
+from mnistpro_jax.agents.reader import native_counts
+from mnistpro_jax.data import Dataset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +30,13 @@ class ReaderConfig:
 
     channels: tuple[int, ...] = (32, 64, 128)
     strides: tuple[int, ...] = (2, 2, 2)
-    hidden: int = 128
-    updates: int = 9_000
+    hidden: int = 256
+    updates: int = 12_000
     batch: int = 256
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
     smoothing: float = 0.998
-    held_out: int = 5_000
+    held_out: int = HELD_OUT
     longest: int = 24
     whole: float = 0.15
     augmentation: Augmentation = dataclasses.field(default_factory=Augmentation)
@@ -45,31 +47,22 @@ class ReaderConfig:
         return ReaderNetwork(self.channels, self.strides, self.hidden)
 
 
-@pytree
-class ReaderState:
-    """params, averaged: parameters of the network, the second a running mean. optimiser: optax's state."""
-
-    params: Any
-    averaged: Any
-    optimiser: Any
-
-
 class ReaderTrainer:
     """See ``baselines.loop.Trainer``."""
 
-    def __init__(self, config: ReaderConfig, images: np.ndarray, labels: np.ndarray) -> None:
+    def __init__(self, config: ReaderConfig, dataset: Dataset) -> None:
         self.config = config
-        kept = len(labels) - config.held_out
-        self.data = (jax.device_put(images[:kept]), jax.device_put(labels[:kept].astype(np.int32)))
-        self.held_out = (jax.device_put(images[kept:]), jax.device_put(labels[kept:].astype(np.int32)))
+        kept, held_out = split(dataset, config.held_out)
+        about = jax.device_put(information(dataset.images))
+        self.data = (*on_device(kept), about)
+        self.held_out = (*on_device(held_out), about)
 
-    def init(self, key: jax.Array) -> ReaderState:
+    def init(self, key: jax.Array) -> Averaged:
         """The state before the first update."""
         params = self.config.network.init(key, jnp.zeros((1, 28, 28, 2), jnp.float32))
-        optimiser = _optimiser(self.config).init(params)
-        return ReaderState(params, params, optimiser)
+        return Averaged.start(params, _optimiser(self.config))
 
-    def step(self, state: ReaderState, key: jax.Array, data: Any) -> tuple[ReaderState, dict[str, jax.Array]]:
+    def step(self, state: Averaged, key: jax.Array, data: Any) -> tuple[Averaged, dict[str, jax.Array]]:
         """One update."""
         config = self.config
         half = config.batch // 2
@@ -86,12 +79,10 @@ class ReaderTrainer:
             return loss, jnp.mean(jnp.argmax(logits, -1) == labels, dtype=jnp.float32)
 
         (loss, accuracy), gradient = jax.value_and_grad(loss_of, has_aux=True)(state.params)
-        changes, moments = _optimiser(config).update(gradient, state.optimiser, state.params)
-        params = optax.apply_updates(state.params, changes)
-        averaged = optax.incremental_update(params, state.averaged, 1 - config.smoothing)
-        return ReaderState(params, averaged, moments), {"loss": loss, "accuracy": accuracy}
+        state = state.descend(gradient, _optimiser(config), config.smoothing)
+        return state, {"loss": loss, "accuracy": accuracy}
 
-    def evaluate(self, state: ReaderState, key: jax.Array) -> dict[str, float]:
+    def evaluate(self, state: Averaged, key: jax.Array) -> dict[str, float]:
         """Accuracy, mean loss and calibration error on held-out images: whole, and partly revealed."""
         whole = _score(self.config, state.averaged, key, self.held_out, 1.0)
         partly = _score(self.config, state.averaged, key, self.held_out, 0.0)
@@ -99,6 +90,12 @@ class ReaderTrainer:
             **{f"whole_{name}": float(value) for name, value in whole.items()},
             **{f"partly_{name}": float(value) for name, value in partly.items()},
         }
+
+
+def information(images: np.ndarray) -> np.ndarray:
+    """Share of the images' variance in each native pixel of the canvas, float32 (28, 28), summing to 1."""
+    variance = (native_counts(images).astype(np.float32) / 64).var(axis=0)
+    return (variance / variance.sum()).astype(np.float32)
 
 
 def _optimiser(config: ReaderConfig) -> optax.GradientTransformation:
@@ -110,12 +107,12 @@ def _score(
     config: ReaderConfig, params: Any, key: jax.Array, data: Any, whole: float | jax.Array
 ) -> dict[str, jax.Array]:
     """On as many draws as there are held-out images: accuracy, loss and expected calibration error (15 bins)."""
-    images, labels = data
+    images, labels, about = data
     chunk = 500
 
     def score(carry: None, part: Any) -> tuple[None, tuple[jax.Array, jax.Array]]:
         key, images, labels = part
-        shares, drawn = prefixes(key, images, labels, batch=chunk, longest=config.longest, whole=whole)
+        shares, drawn = prefixes(key, images, labels, about, batch=chunk, longest=config.longest, whole=whole)
         return None, (config.network.apply(params, shares), drawn)
 
     count = len(labels) // chunk

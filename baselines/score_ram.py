@@ -25,8 +25,10 @@ def main() -> None:
     from baselines.trainers import trainer_of
 
     folder = Path(FLAGS.run)
-    name = json.loads((folder / "config.json").read_text(encoding="utf-8"))["name"]
-    chosen = config(name)
+    about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    name = about.pop("name")
+    del about["seed"]
+    chosen = config(name, about)
     if not isinstance(chosen, RamConfig):
         raise ValueError(f"{folder} holds a run of {name!r}; expected one of {', '.join(PUBLISHED)}")
     done, state = Checkpoints(folder / "checkpoint").restore(trainer_of(chosen).init(jax.random.key(0)))

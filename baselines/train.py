@@ -6,8 +6,9 @@ interrupted run stopped.
 
 from __future__ import annotations
 
-import dataclasses
+import json
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
@@ -19,6 +20,14 @@ flags.DEFINE_enum("config", None, sorted(CONFIGS), "What to train.", required=Tr
 flags.DEFINE_string("out", None, "Folder of the run. Default: runs/CONFIG-SEED.")
 flags.DEFINE_integer("seed", 0, "Seed of everything random.", lower_bound=0)
 flags.DEFINE_integer("updates", None, "Updates instead of the configuration's.", lower_bound=1)
+flags.DEFINE_multi_string(
+    "set",
+    [],
+    "FIELD=VALUE: another value, as JSON, for a field of the configuration; may come several times.",
+)
+flags.DEFINE_string(
+    "weights", None, "Folder with the reader that `canvas` stands on. Default: the one in the package."
+)
 flags.DEFINE_string("data", "mnist", "Source of the images: mnist, tfds:NAME or idx:FOLDER.")
 flags.DEFINE_integer(
     "evaluate_every", 1000, "Updates between two evaluations on held-out images.", lower_bound=1
@@ -30,13 +39,26 @@ def main() -> None:
     from baselines.loop import Run, train
     from baselines.trainers import trainer_of
 
-    chosen = config(FLAGS.config)
+    changes = dict(_change(text) for text in FLAGS.set)
     if FLAGS.updates is not None:
-        chosen = dataclasses.replace(chosen, updates=FLAGS.updates)
+        changes["updates"] = FLAGS.updates
+    chosen = config(FLAGS.config, changes)
     folder = Path(FLAGS.out or f"runs/{FLAGS.config}-{FLAGS.seed}")
-    every = FLAGS.evaluate_every or max(1, chosen.updates // 10)
-    train(trainer_of(chosen, FLAGS.data), Run(folder, FLAGS.config, FLAGS.seed), evaluate_every=every)
+    weights = None if FLAGS.weights is None else Path(FLAGS.weights)
+    trainer = trainer_of(chosen, FLAGS.data, weights)
+    train(trainer, Run(folder, FLAGS.config, FLAGS.seed), evaluate_every=FLAGS.evaluate_every)
     print(f"{folder}: config.json, curve.csv, curve.png, checkpoint/")
+
+
+def _change(text: str) -> tuple[str, Any]:
+    """A field's name and value from FIELD=VALUE."""
+    name, equals, value = text.partition("=")
+    try:
+        if not equals:
+            raise ValueError
+        return name.strip(), json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"--set is {text!r}; expected FIELD=VALUE, as in learning_rate=0.001") from error
 
 
 if __name__ == "__main__":

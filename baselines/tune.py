@@ -7,8 +7,6 @@ highest reward is an agent's default in ``agents.registry``.
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import numpy as np
 from absl import flags
@@ -16,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from baselines.command import run
+from baselines.held_out import HELD_OUT, split
 from mnistpro_jax import data, registration
 from mnistpro_jax.agents import Geometry, agent_names, make_agent
 from mnistpro_jax.evaluation import draw_indices
@@ -23,15 +22,13 @@ from mnistpro_jax.metrics import path_entropy
 from mnistpro_jax.rollouts import rollout
 from mnistpro_jax.worlds.digits import episode_bank
 
-HELD_OUT = 5_000
 FLAGS = flags.FLAGS
 
 
 def main() -> None:
     """Tune."""
     thresholds = _thresholds(FLAGS.confidences)
-    train = data.load("mnist", "train")
-    dataset = dataclasses.replace(train, images=train.images[-HELD_OUT:], labels=train.labels[-HELD_OUT:])
+    dataset = split(data.load("mnist", "train"))[1]
     bank = episode_bank(dataset, draw_indices(HELD_OUT, FLAGS.level, FLAGS.episodes, 1))
     env = registration.environment(bank, start="stroke", outline=True)
     params = registration.make_params(env, bank)

@@ -205,7 +205,16 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="answer from this probability of being right on, 0 to 1, above 1 never before the last step; "
         "several make a row each (default, chosen on training images: planner and canvas 0.99 at level 1, 0.95 "
-        "above; glimpse 0.95; others 0.95 at level 1, 0.9 above)",
+        "above; glimpse and memoryless 0.95; others 0.95 at level 1, 0.9 above)",
+    )
+
+    what.add_argument(
+        "--weights",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="weights of a learned agent, as `python -m baselines.export --out DIR` writes them (default: those in "
+        "the package)",
     )
 
     world = parser.add_argument_group("world")
@@ -285,6 +294,14 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=_whole(0, _LARGEST_SEED), default=0, metavar="S", help="see evaluate (default: 0)"
+    )
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="weights of a learned agent, as `python -m baselines.export --out DIR` writes them (default: those in "
+        "the package)",
     )
     parser.add_argument(
         "--out", type=Path, default=None, metavar="FILE", help="write the picture, a PNG, here"
@@ -380,6 +397,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         outline=arguments.outline,
         batch=arguments.batch,
+        weights=arguments.weights,
     )
     with contextlib.ExitStack() as stack:
         folder = None
@@ -449,7 +467,7 @@ def _write_run(folder: Path, run: Evaluation, pictures: int) -> None:
 def _frontier(arguments: argparse.Namespace) -> int:
     import importlib.util
 
-    from mnistpro_jax.agents.registry import has_confidence
+    from mnistpro_jax.agents.registry import has_confidence, is_learned
     from mnistpro_jax.analysis.frontier import CONFIDENCES, draw_frontier
     from mnistpro_jax.evaluation import EvaluationRequest, evaluate
 
@@ -471,6 +489,8 @@ def _frontier(arguments: argparse.Namespace) -> int:
                 episodes=arguments.episodes,
                 seed=arguments.seed,
                 confidences=confidences,
+                # Agents without weights of their own keep their place beside the others.
+                weights=arguments.weights if is_learned(agent) else None,
             )
             sweeps[agent] = [run.summary for run in evaluate(request, report)]
     if arguments.out is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -44,7 +45,8 @@ class EvaluationRequest:
     None for the published list. source, split: see ``mnistpro_jax.data.load``; the agent reads with the
     training split of the same source. seed: 0 .. 2^32 - 1. confidences: a run for each; empty for the agent's
     default. window, stride: pixels. budget: steps, None for the published rule. outline: whether the outline
-    hides the window's rim from the agent. batch: episodes side by side, None for what suits the device.
+    hides the window's rim from the agent. batch: episodes side by side, None for what suits the device. weights: a
+    folder with a learned agent's weights, None for those in the package.
     """
 
     level: int = 1
@@ -59,6 +61,7 @@ class EvaluationRequest:
     budget: int | None = None
     outline: bool = True
     batch: int | None = None
+    weights: Path | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,12 +113,14 @@ def evaluate(request: EvaluationRequest, report: Report | None = None) -> Iterat
     control = None
     reads = reads_with(request.agent)
     if is_learned(request.agent):
-        make_agent(request.agent, geometry)  # refuses a world that it was not made for
+        make_agent(
+            request.agent, geometry, weights=request.weights
+        )  # refuses a world that it was not made for
     if reads == "bank":
         say("reader: preparing the training images", 0, 0)
         reader = build_reader(data.load(request.source, "train"), native_factor=env.native_factor)
     elif reads == "network":
-        reader = shipped_reader()
+        reader = trained_reader(request.weights)
     if reader is not None:
         control = _control_correct(reader, bank, say)
 
@@ -124,7 +129,7 @@ def evaluate(request: EvaluationRequest, report: Report | None = None) -> Iterat
         if has_confidence(request.agent):
             if confidence is None:
                 confidence = default_confidence(request.level, request.agent)
-            chosen = {"reader": reader, "confidence": confidence}
+            chosen = {"reader": reader, "confidence": confidence, "weights": request.weights}
         what = (
             request.agent if len(request.confidences) < 2 else f"{request.agent}, confidence {confidence:g}"
         )
@@ -151,6 +156,7 @@ def evaluate(request: EvaluationRequest, report: Report | None = None) -> Iterat
             agent=request.agent,
             confidence=confidence,
             seed=request.seed,
+            weights=None if request.weights is None else str(request.weights),
         )
         pixels = env.height * env.width
         outcomes = Outcomes.of(trajectories.statistics, pixels)
@@ -193,6 +199,8 @@ def _check(request: EvaluationRequest) -> None:
         raise ValueError(
             f"agent {request.agent!r} does not read, so that a confidence would do nothing; leave it out"
         )
+    if request.weights is not None and not is_learned(request.agent):
+        raise ValueError(f"agent {request.agent!r} has no trained weights; leave the folder of weights out")
     if is_learned(request.agent) and request.source != "mnist":
         raise ValueError(
             f"agent {request.agent!r} was trained on source 'mnist'; on {request.source!r} its score would mean "
@@ -226,11 +234,11 @@ def _default_batch(reads: str | None) -> int:
     return {"bank": 64, "network": 256}.get(reads or "", 1024) if on_cpu else 1024
 
 
-def shipped_reader() -> Reader:
-    """The trained reader in the package."""
+def trained_reader(weights: Path | None = None) -> Reader:
+    """The trained reader in the package, or in a folder of weights."""
     from mnistpro_jax.agents.learned import shipped
 
-    return shipped.load_reader()[0]
+    return shipped.load_reader(weights)[0]
 
 
 def _control_correct(reader: Reader, bank: Bank, say: Report) -> Flags:

@@ -26,11 +26,15 @@ _BLOCK = 256  # particles per block of the two-stage search in systematic_resamp
 
 @pytree
 class Sight:
-    """What an explorer decides on: the observation (mode "canvas"), the reader, and what it makes of it."""
+    """What an explorer decides on: the observation (mode "canvas"), the reader, and what it makes of it.
+
+    needed: float32 (), the confidence from which the policy answers.
+    """
 
     observation: Observation
     reader: Reader
     posterior: Beliefs
+    needed: jax.Array
 
     @property
     def unseen(self) -> jax.Array:

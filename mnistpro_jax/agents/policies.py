@@ -59,6 +59,7 @@ class ReadingPolicy:
         posterior = self.reader.posterior(observation.view)
         sure = posterior.confidence >= self.confidence
         answering = sure | (observation.steps_left <= 1) | (observation.step >= self.max_moves)
-        direction, carry = self.explorer.direction(key, Sight(observation, self.reader, posterior), carry)
+        sight = Sight(observation, self.reader, posterior, self.confidence)
+        direction, carry = self.explorer.direction(key, sight, carry)
         kind = jnp.where(answering, Kind.ANSWER, direction).astype(jnp.int32)
         return Action(kind, posterior.digits), carry

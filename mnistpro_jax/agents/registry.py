@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -23,6 +24,7 @@ _DESCRIPTIONS = {
     "observer": "where the answer is expected to become surest (information gain), until the reader is sure",
     "planner": "as coverage, with a trained network as the reader",
     "canvas": "learned by PPO on the fused canvas, with the same trained reader",
+    "memoryless": "as glimpse, but it forgets everything before each glimpse: what memory is worth",
     "glimpse": "recurrent attention: no canvas, remembers in a GRU; learned by REINFORCE",
 }
 _READS_WITH = {
@@ -33,6 +35,7 @@ _READS_WITH = {
     "observer": "bank",
     "planner": "network",
     "canvas": "network",
+    "memoryless": "memory",
     "glimpse": "memory",
 }
 
@@ -45,7 +48,12 @@ DEFAULT_CONFIDENCE = (0.95, 0.9)  # for one digit, for more
 # By the same reward on the same held-out images (5,000 episodes with one digit, 2,000 with two): highest at 0.97
 # to 0.98 for planner and canvas and flat to 0.99 (9.45 to 9.49), where both are right more often; 0.95 for glimpse
 # (9.36). With two digits 0.93 to 0.96 (8.1).
-LEARNED_CONFIDENCE = {"planner": (0.99, 0.95), "canvas": (0.99, 0.95), "glimpse": (0.95, 0.95)}
+LEARNED_CONFIDENCE = {
+    "planner": (0.99, 0.95),
+    "canvas": (0.99, 0.95),
+    "memoryless": (0.95, 0.95),
+    "glimpse": (0.95, 0.95),
+}
 DISCOUNT = 0.7
 FLOOR = 0.2
 TIE_BREAK = 1.0
@@ -79,8 +87,7 @@ def has_confidence(name: str) -> bool:
 
 def is_learned(name: str) -> bool:
     """Whether the agent has trained weights. ValueError for an unknown name."""
-    describe(name)
-    return name in ("planner", "canvas", "glimpse")
+    return reads_with(name) in ("network", "memory")
 
 
 def default_confidence(num_digits: int, name: str = "observer") -> float:
@@ -102,15 +109,17 @@ def make_agent(
     tie_break: float = TIE_BREAK,
     particles: int = PARTICLES,
     num_classes: int = 10,
+    weights: Path | None = None,
 ) -> Policy[Any]:
-    """An agent without training, as a pytree policy.
+    """An agent that is ready to act, as a pytree policy.
 
     geometry: the world (default: the published level 1; ``Geometry.of(env)`` for any other). train_dataset:
     the images that the reader compares with, e.g. ``mnistpro_jax.data.load("mnist", "train")``; or a
     ``reader`` built before, to share one bank among agents. "random" needs neither, and takes only geometry
     and ``num_classes``. confidence: answer from this probability of a wholly right answer on (default
     ``default_confidence``). max_moves: answer after so many moves at the latest (default: the budget alone
-    decides). discount, floor: see ``PriorCoverage``; tie_break, particles: see ``InformationGain``.
+    decides). discount, floor: see ``PriorCoverage``; tie_break, particles: see ``InformationGain``. weights: a folder
+    with the weights of a learned agent (default: those in the package).
 
     Raises ValueError for an unknown name, a missing bank, or a value out of range.
     """
@@ -128,10 +137,10 @@ def make_agent(
         _check("max_moves", max_moves, 0)
     sure = jnp.asarray(confidence, jnp.float32)
     longest = jnp.asarray(_NO_LIMIT if max_moves is None else max_moves, jnp.int32)
-    if name == "glimpse":
-        return _glimpse(world, sure, longest)
+    if reads_with(name) == "memory":
+        return _glimpse(name, world, sure, longest, weights)
     if reads_with(name) == "network":
-        return _with_network(name, world, reader, sure, longest, discount, floor)
+        return _with_network(name, world, reader, sure, longest, discount, floor, weights)
     return ReadingPolicy(
         explorer=_explorer(name, world, discount, floor, tie_break, particles),
         reader=_reader(name, world, reader, train_dataset),
@@ -140,13 +149,15 @@ def make_agent(
     )
 
 
-def _glimpse(world: Geometry, confidence: jax.Array, max_moves: jax.Array) -> Policy[Any]:
+def _glimpse(
+    name: str, world: Geometry, confidence: jax.Array, max_moves: jax.Array, weights: Path | None
+) -> Policy[Any]:
     from mnistpro_jax.agents.learned import shipped
     from mnistpro_jax.agents.learned.glimpse import GlimpsePolicy
 
-    params, network, about = shipped.load_glimpse(world.num_digits)
-    shipped.check_world("glimpse", about, world)
-    return GlimpsePolicy(params, confidence, max_moves, world, network)
+    params, network, about = shipped.load_glimpse(name, weights)
+    shipped.check_world(name, about, world)
+    return GlimpsePolicy(params, confidence, max_moves, world, network, about["config"]["remembers"])
 
 
 def _with_network(
@@ -157,16 +168,17 @@ def _with_network(
     max_moves: jax.Array,
     discount: float,
     floor: float,
+    weights: Path | None,
 ) -> Policy[Any]:
     from mnistpro_jax.agents.learned import shipped
     from mnistpro_jax.agents.learned.explorer import LearnedExplorer
 
     if reader is None:
-        reader, about = shipped.load_reader()
+        reader, about = shipped.load_reader(weights)
         shipped.check_world(name, about, world)
     explorer: Explorer
     if name == "canvas":
-        params, network, about = shipped.load_actor()
+        params, network, about = shipped.load_actor(weights)
         shipped.check_world(name, about, world)
         explorer = LearnedExplorer(params, world, network)
     else:

@@ -31,7 +31,7 @@ class RunSettings:
     the outline hid each window's rim from the agent. source, split: see ``mnistpro_jax.data.load``.
     episode_list: "published" or "random". num_classes: of the source. agent: its name. confidence: the
     probability from which on it answers, None where it has no such threshold. seed: of episodes drawn at
-    random, starts and agent.
+    random, starts and agent. weights: folder of a learned agent's weights, None for the package's own.
     """
 
     level: int
@@ -46,6 +46,7 @@ class RunSettings:
     agent: str
     confidence: float | None
     seed: int
+    weights: str | None = None
 
 
 def summarise(

@@ -35,7 +35,7 @@ def direction(explorer: PriorCoverage | InformationGain, seen: Sight) -> jax.Arr
 def sight(reader: EmpiricalBayesReader, geometry: Geometry, image: np.ndarray, corners: list) -> Sight:
     """What was seen of digits side by side after the windows ``corners``."""
     view = fused(geometry, np.asarray(pipeline.strokes(jnp.asarray(image))), corners)
-    return Sight(observation(view, corners[-1]), reader, read(reader, view))
+    return Sight(observation(view, corners[-1]), reader, read(reader, view), jnp.float32(0.95))
 
 
 def path(explorer: Serpentine, starts: np.ndarray, moves: int) -> np.ndarray:
@@ -43,7 +43,7 @@ def path(explorer: Serpentine, starts: np.ndarray, moves: int) -> np.ndarray:
 
     def step(carry, _):
         xy, memory = carry
-        seen = Sight(observation(None, (0, 0)), None, None)
+        seen = Sight(observation(None, (0, 0)), None, None, jnp.float32(0.95))
         seen = seen.replace(observation=seen.observation.replace(xy=xy))
         direction, memory = explorer.direction(jax.random.key(0), seen, memory)
         return (explorer.geometry.move(xy, direction), memory), xy
@@ -86,7 +86,7 @@ def test_random_walk_is_uniform_over_useful_moves(reader: EmpiricalBayesReader) 
     explorer = RandomWalk(Geometry())
 
     def draw(key, xy):
-        seen = Sight(observation(None, xy), reader, None)
+        seen = Sight(observation(None, xy), reader, None, jnp.float32(0.95))
         return explorer.direction(key, seen, ())[0]
 
     keys = jax.random.split(jax.random.key(1), 4000)
@@ -197,7 +197,9 @@ def test_resampling_is_proportional_and_even() -> None:
     weights = rng.random(1000) ** 8
     weights /= weights.sum()
     log_weights = jnp.asarray(np.log(weights), jnp.float32)
-    draw = jax.jit(jax.vmap(systematic_resample, in_axes=(0, None, None)), static_argnums=2)
+    draw = jax.jit(
+        jax.vmap(systematic_resample, in_axes=(0, None, None, jnp.float32(0.95))), static_argnums=2
+    )
     drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 500), log_weights, 32))
     counts = np.stack([np.bincount(row, minlength=1000) for row in drawn])
     assert (counts >= np.floor(32 * weights - 1e-3)).all() and (counts <= np.ceil(32 * weights + 1e-3)).all()

@@ -83,7 +83,7 @@ def test_one_explorer_serves_any_number_of_digits(num_digits: int, reader: Any) 
     explorer = LearnedExplorer(params, geometry, network)
     for xy in ((0, 0), (geometry.limit_x, geometry.limit_y), (50, 60)):
         seen = _observation(geometry, view, xy)
-        sight = Sight(seen, reader, reader.posterior(view))
+        sight = Sight(seen, reader, reader.posterior(view), jnp.float32(0.95))
         shown = features(geometry, sight)
         assert (shown.shape, shown.dtype) == ((num_features(),), jnp.float32)
         assert bool(jnp.isfinite(shown).all())
@@ -100,7 +100,11 @@ def test_features_do_not_depend_on_a_far_seen_digit(reader: Any) -> None:
         stroke = jnp.asarray(np.concatenate([counts[0], counts[other]], axis=1))
         view = FusedCanvas(stroke, jnp.full(stroke.shape, 64, jnp.uint8))
         beliefs = dataclasses.replace(reader.posterior(view), classes=jnp.full((2, 10), 0.1, jnp.float32))
-        shown.append(features(geometry, Sight(_observation(geometry, view, (0, 80)), reader, beliefs)))
+        shown.append(
+            features(
+                geometry, Sight(_observation(geometry, view, (0, 80)), reader, beliefs, jnp.float32(0.95))
+            )
+        )
     np.testing.assert_array_equal(*shown)
 
 

@@ -62,7 +62,11 @@ class ReaderNetwork(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """Where to look next: float32 (..., features) -> logits of the four moves (..., 4) and a value (...)."""
+    """Where to look next: float32 (..., features) -> logits of the four moves (..., 4) and a value (...).
+
+    The last four features are a planner's preferences. What is learned is added to them, so that an untrained network
+    already explores as the planner does.
+    """
 
     hidden: tuple[int, ...] = (128, 64)
 
@@ -72,13 +76,13 @@ class ActorCritic(nn.Module):
         actor = critic = features
         for size in self.hidden:
             actor, critic = nn.tanh(nn.Dense(size)(actor)), nn.tanh(nn.Dense(size)(critic))
-        # Nearly uniform at first, so that everything is tried.
-        logits = nn.Dense(4, kernel_init=nn.initializers.normal(0.01))(actor)
-        return logits, nn.Dense(1)(critic)[..., 0]
+        change = nn.Dense(4, kernel_init=nn.initializers.normal(0.01))(actor)
+        trust = self.param("trust", nn.initializers.ones, (), jnp.float32)
+        return trust * features[..., -4:] + change, nn.Dense(1)(critic)[..., 0]
 
 
 class GlimpseNetwork(nn.Module):
-    """One glimpse as a vector: what was seen, float32 (..., P), and where, float32 (..., 4) -> (..., features)."""
+    """One glimpse as a vector: what was seen, float32 (..., P), and where, float32 (..., L) -> (..., features)."""
 
     glimpse_hidden: int = 128
     location_hidden: int = 64
@@ -100,7 +104,6 @@ class RecurrentAttention(nn.Module):
     last two see the core through a stopped gradient: the core is trained by reading alone.
     """
 
-    num_digits: int = 1
     num_classes: int = 10
     core_size: int = 256
     glimpse_hidden: int = 128
@@ -109,22 +112,29 @@ class RecurrentAttention(nn.Module):
 
     @nn.compact
     def __call__(
-        self, memory: jax.Array, glimpse: jax.Array, location: jax.Array
+        self, core: jax.Array, glimpse: jax.Array, location: jax.Array, beside: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """(memory (..., core_size), answers' logits (..., n, classes), moves' logits (..., 4), baseline (...))."""
+        """(core (..., core_size), answer's logits (..., classes), moves' logits (..., 4), baseline (...)).
+
+        core: float32 (..., core_size), of the digit looked at. glimpse: float32 (..., P). location: float32 (..., 3).
+        beside: float32 (..., 2), the largest doubts about digits to its left and to its right.
+        """
         features = GlimpseNetwork(
             self.glimpse_hidden, self.location_hidden, self.core_size, name="glimpse_network"
         )(glimpse, location)
-        memory, _ = nn.GRUCell(self.core_size, name="core")(memory, features)
-        answers = nn.Dense(self.num_digits * self.num_classes, name="action_network")(memory)
-        answers = answers.reshape(*answers.shape[:-1], self.num_digits, self.num_classes)
+        core, _ = nn.GRUCell(self.core_size, name="core")(core, features)
+        answer = nn.Dense(self.num_classes, name="action_network")(core)
         # The belief itself helps to decide where to look.
-        state = jnp.concatenate(
-            [memory, nn.softmax(answers).reshape(*memory.shape[:-1], -1), location], axis=-1
-        )
+        belief = nn.softmax(answer)
+        doubt = jnp.log10(jnp.maximum(1 - jnp.max(belief, axis=-1, keepdims=True), 1e-4)) / 2 + 1
+        state = jnp.concatenate([core, belief, doubt, beside, location], axis=-1)
         state = jax.lax.stop_gradient(state)
         planned = nn.tanh(nn.Dense(self.policy_hidden, name="location_hidden")(state))
         moves = nn.Dense(4, kernel_init=nn.initializers.normal(0.01), name="location_network")(planned)
+        # Without it, it is chance whether an untrained policy ever finds the way to a digit on either side.
+        pull = self.param("pull", nn.initializers.constant(2.0), (), jnp.float32)
+        sideways = pull * jax.lax.stop_gradient(nn.relu(beside - doubt))
+        moves = moves + jnp.concatenate([jnp.zeros_like(sideways), sideways], axis=-1)  # in the order of Kind
         baseline = nn.tanh(nn.Dense(self.policy_hidden, name="baseline_hidden")(state))
         baseline = nn.Dense(1, name="baseline")(baseline)[..., 0]
-        return memory, answers, moves, baseline
+        return core, answer, moves, baseline

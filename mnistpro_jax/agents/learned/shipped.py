@@ -1,4 +1,4 @@
-"""The weights in the package: one ``.npz`` an agent, half precision, with what made them beside them.
+"""Weights, those in the package or in a folder: one ``.npz`` an agent, half precision, with what made them beside them.
 
 ``baselines.export`` writes the files. A file holds the parameters by path ("params/Dense_0/kernel") and, as JSON, the
 configuration, the seed, the commit and the world that it was trained for.
@@ -41,16 +41,25 @@ def save(path: Path, params: Any, about: dict[str, Any], **arrays: np.ndarray) -
     return buffer.tell()
 
 
-def load(name: str) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
-    """(parameters, float32; what is known about them; other arrays) of a shipped agent.
+def load(name: str, weights: Path | None = None) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
+    """(parameters, float32; what is known about them; other arrays) of an agent.
 
-    Raises ValueError for a name that is not shipped.
+    weights: a folder that ``baselines.export`` wrote, or None for the weights in the package. Raises ValueError for a
+    name that is not there.
     """
-    folder = importlib.resources.files("mnistpro_jax.agents.learned") / "weights"
+    shipped = importlib.resources.files("mnistpro_jax.agents.learned") / "weights"
+    folder = shipped if weights is None else weights
     file = folder / f"{name}.npz"
     if not file.is_file():
-        known = sorted(entry.name[:-4] for entry in folder.iterdir() if entry.name.endswith(".npz"))
-        raise ValueError(f"no weights {name!r} are shipped; expected one of {', '.join(known)}")
+        known = (
+            sorted(entry.name[:-4] for entry in folder.iterdir() if entry.name.endswith(".npz"))
+            if folder.is_dir()
+            else []
+        )
+        where = "are shipped" if weights is None else f"lie in {weights}"
+        raise ValueError(
+            f"no weights {name!r} {where}; expected one of {', '.join(known) or '(there are none)'}"
+        )
     with np.load(io.BytesIO(file.read_bytes())) as stored:
         arrays = {key: stored[key] for key in stored.files}
     about = json.loads(str(arrays.pop(_ABOUT)))
@@ -79,9 +88,9 @@ def check_world(name: str, about: dict[str, Any], geometry: Geometry) -> None:
             )
 
 
-def load_reader() -> tuple[LearnedReader, dict[str, Any]]:
-    """The shipped reader, and what is known about it."""
-    params, about, others = load("reader")
+def load_reader(weights: Path | None = None) -> tuple[LearnedReader, dict[str, Any]]:
+    """The reader, and what is known about it."""
+    params, about, others = load("reader", weights)
     config = about["config"]
     network = ReaderNetwork(tuple(config["channels"]), tuple(config["strides"]), config["hidden"])
     reader = LearnedReader(
@@ -93,14 +102,13 @@ def load_reader() -> tuple[LearnedReader, dict[str, Any]]:
     return reader, about
 
 
-def load_actor() -> tuple[Any, ActorCritic, dict[str, Any]]:
+def load_actor(weights: Path | None = None) -> tuple[Any, ActorCritic, dict[str, Any]]:
     """(parameters, network, what is known about it) of the canvas agent's explorer."""
-    params, about, _ = load("canvas")
+    params, about, _ = load("canvas", weights)
     return params, ActorCritic(tuple(about["config"]["hidden"])), about
 
 
-def load_glimpse(level: int) -> tuple[Any, RecurrentAttention, dict[str, Any]]:
-    """(parameters, network, what is known about it) of the recurrent glimpse agent for a number of digits."""
-    params, about, _ = load(f"glimpse-{level}")
-    config = about["config"]
-    return params, RecurrentAttention(num_digits=config["level"], core_size=config["core_size"]), about
+def load_glimpse(name: str, weights: Path | None = None) -> tuple[Any, RecurrentAttention, dict[str, Any]]:
+    """(parameters, network, what is known about it) of a recurrent agent, "glimpse" or "memoryless"."""
+    params, about, _ = load(name, weights)
+    return params, RecurrentAttention(core_size=about["config"]["core_size"]), about
