@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,19 @@ import pytest
 
 from mnistpro_jax import data
 from mnistpro_jax.agents import Geometry, make_agent
-from mnistpro_jax.agents.explorers import Sight
+from mnistpro_jax.agents.explorers import PriorCoverage, Sight
 from mnistpro_jax.agents.learned import shipped
-from mnistpro_jax.agents.learned.explorer import LearnedExplorer, features, num_features, useful_moves
+from mnistpro_jax.agents.learned.explorer import (
+    FLOOR,
+    PLANNED,
+    LearnedExplorer,
+    features,
+    gains_in_reach,
+    num_features,
+    planned_moves,
+    useful_moves,
+)
+from mnistpro_jax.agents.learned.glimpse import empty, look, sensor
 from mnistpro_jax.agents.reader import full_read, native_counts
 from mnistpro_jax.analysis.intervals import wilson
 from mnistpro_jax.evaluation import EvaluationRequest, evaluate
@@ -43,7 +54,7 @@ def _observation(geometry: Geometry, view: Any, xy: tuple[int, int]) -> Observat
 
 def test_weights_are_small_and_say_where_they_come_from() -> None:
     files = sorted(WEIGHTS.glob("*.npz"))
-    assert {file.stem for file in files} >= {"reader", "canvas", "glimpse-1"}
+    assert {file.stem for file in files} >= {"reader", "canvas", "glimpse", "memoryless"}
     for file in files:
         assert file.stat().st_size <= 2 * 2**20
         _, about, _ = shipped.load(file.stem)
@@ -108,6 +119,52 @@ def test_features_do_not_depend_on_a_far_seen_digit(reader: Any) -> None:
     np.testing.assert_array_equal(*shown)
 
 
+def test_the_explorer_knows_what_a_planner_would_do(reader: Any) -> None:
+    """One of its four values is highest in the direction that the planner takes."""
+    geometry = Geometry()
+    planner = PriorCoverage(jnp.float32(0.7), jnp.float32(FLOOR), geometry)
+    rng = np.random.default_rng(1)
+    for xy in ((0, 0), (160, 160), (50, 60), (96, 0), (13, 150)):
+        revealed = jnp.asarray(64 * (rng.random((28, 28)) < 0.5).astype(np.uint8))
+        view = FusedCanvas(revealed // 3, revealed)
+        sight = Sight(_observation(geometry, view, xy), reader, reader.posterior(view), jnp.float32(0.95))
+        doubt = 1 - sight.posterior.confidences[0]
+        gains = (FLOOR + (1 - FLOOR) * doubt) * gains_in_reach(geometry, sight)[0]
+        _, values = planned_moves(gains)
+        chosen, _ = planner.direction(jax.random.key(0), sight, ())
+        assert float(values[PLANNED][chosen]) == pytest.approx(float(jnp.max(values[PLANNED])), rel=1e-4)
+
+
+@pytest.mark.parametrize("num_digits", [2, 3])
+def test_a_glimpse_goes_to_the_memory_of_its_digit(num_digits: int) -> None:
+    geometry = Geometry(width=224 * num_digits, num_digits=num_digits)
+    params, network, _ = shipped.load_glimpse("glimpse")
+    view = jnp.asarray(np.random.default_rng(0).integers(0, 2, (64, 64)), jnp.uint8)
+    memory = empty(geometry, network)
+    for digit, x in ((0, 0), (1, 224 + 96), (num_digits - 1, geometry.limit_x)):
+        after, moves, _ = look(network, params, geometry, memory, _observation(geometry, view, (x, 80)))
+        changed = np.asarray(jnp.any(after.core != memory.core, axis=-1))
+        assert changed.tolist() == [number == digit for number in range(num_digits)]
+        assert bool((moves[2:] > -1e8).any())
+        memory = after
+
+
+def test_a_glimpse_does_not_depend_on_the_number_of_digits() -> None:
+    params, network, _ = shipped.load_glimpse("glimpse")
+    view = jnp.asarray(np.random.default_rng(0).integers(0, 2, (64, 64)), jnp.uint8)
+    alone, wide = Geometry(), Geometry(width=448, num_digits=2)
+    one, *_ = look(network, params, alone, empty(alone, network), _observation(alone, view, (96, 80)))
+    two, *_ = look(network, params, wide, empty(wide, network), _observation(wide, view, (224 + 96, 80)))
+    np.testing.assert_allclose(one.answers[0], two.answers[1], atol=1e-5)
+
+
+def test_the_sensor_leaves_the_neighbour_out() -> None:
+    geometry = Geometry(width=448, num_digits=2)
+    shown = np.asarray(sensor(geometry, jnp.ones((64, 64), jnp.uint8), jnp.asarray([180, 0], jnp.int32)))
+    # The centre is at 212, in the first digit; cells of four pixels from 224 on belong to the second.
+    np.testing.assert_array_equal(shown.reshape(16, 16)[0], [1] * 11 + [0] * 5)
+
+
 # Stated in baselines/README.md for 10,000 episodes; a thousand other ones must agree with it.
 STATED = {("planner", 1): 0.980, ("canvas", 1): 0.979, ("glimpse", 1): 0.984}
 
@@ -132,13 +189,19 @@ def test_other_worlds_are_refused_by_field(agent: str, changes: dict[str, Any], 
         make_agent(agent, dataclasses.replace(Geometry(), **changes))
 
 
-def test_levels_and_sources_without_weights_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"no weights 'glimpse-5'.*reader"):
-        make_agent("glimpse", Geometry(width=224 * 5, num_digits=5))
+def test_sources_and_folders_without_weights_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="trained on source 'mnist'"):
         next(evaluate(EvaluationRequest(agent="canvas", source="tfds:fashion_mnist", episodes=10)))
     with pytest.raises(ValueError, match="test"):
         next(evaluate(EvaluationRequest(agent="canvas", split="train", episodes=10)))
+    with pytest.raises(ValueError, match=r"no weights 'reader' lie in .*\(there are none\)"):
+        next(evaluate(EvaluationRequest(agent="canvas", episodes=10, weights=tmp_path / "nowhere")))
+    shutil.copy(WEIGHTS / "reader.npz", tmp_path)
+    with pytest.raises(ValueError, match=r"no weights 'canvas' lie in .*expected one of reader"):
+        make_agent("canvas", weights=tmp_path)
+    with pytest.raises(ValueError, match="no trained weights"):
+        next(evaluate(EvaluationRequest(agent="observer", episodes=10, weights=tmp_path)))
+    assert make_agent("planner", weights=tmp_path).observation == "canvas"
 
 
 def test_too_large_weights_are_refused(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from mnistpro_jax.agents.reader import native_counts
 from mnistpro_jax.picture import READABLE_HIGH, READABLE_LOW
 from tests.episodes import quick_jit
 
+EVEN = jnp.full((28, 28), 1 / 784, jnp.float32)
+
 
 @functools.cache
 def digits() -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +28,9 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 def test_whole_canvases_are_the_published_ones() -> None:
     images, labels = digits()
-    shares, drawn = prefixes(jax.random.key(0), jnp.asarray(images), jnp.asarray(labels), batch=16, whole=1.0)
+    shares, drawn = prefixes(
+        jax.random.key(0), jnp.asarray(images), jnp.asarray(labels), EVEN, batch=16, whole=1.0
+    )
     assert (shares.shape, shares.dtype, drawn.dtype) == ((16, 28, 28, 2), jnp.float32, jnp.int32)
     np.testing.assert_array_equal(shares[..., 1], 1)
     known = {counts.tobytes(): label for counts, label in zip(native_counts(images), labels, strict=True)}
@@ -41,6 +45,7 @@ def test_strokes_are_revealed_strokes(num_digits: int) -> None:
         jax.random.key(1),
         jnp.asarray(images),
         jnp.asarray(labels),
+        EVEN,
         batch=32,
         num_digits=num_digits,
         how=Augmentation(),
@@ -59,13 +64,39 @@ def test_walks_reveal_their_windows() -> None:
     geometry = Geometry()
     walk = quick_jit(functools.partial(revealed_by_walk, longest=9, geometry=geometry))
     start = jnp.asarray([33, 120], jnp.int32)
-    first = np.asarray(bitmap.unpack(walk(jax.random.key(0), start, jnp.int32(0)), 224))
+    no = jnp.asarray(False)
+    first = np.asarray(bitmap.unpack(walk(jax.random.key(0), start, jnp.int32(0), no, EVEN), 224))
     want = np.zeros((224, 224), np.uint8)
     want[120 + READABLE_LOW : 184 - READABLE_HIGH, 33 + READABLE_LOW : 97 - READABLE_HIGH] = 1
     np.testing.assert_array_equal(first, want)
-    grown = [np.asarray(bitmap.unpack(walk(jax.random.key(2), start, jnp.int32(n)), 224)) for n in range(10)]
-    assert all((after >= before).all() for before, after in itertools.pairwise(grown))
-    assert grown[-1].sum() > 2 * grown[0].sum()
+    for informed in (False, True):
+        grown = [
+            np.asarray(
+                bitmap.unpack(walk(jax.random.key(2), start, jnp.int32(n), jnp.asarray(informed), EVEN), 224)
+            )
+            for n in range(10)
+        ]
+        assert all((after >= before).all() for before, after in itertools.pairwise(grown))
+        assert grown[-1].sum() > 2 * grown[0].sum()
+
+
+def test_informed_walks_see_more_of_what_matters() -> None:
+    """And reach both digits of a wide canvas."""
+    geometry = Geometry(width=448, num_digits=2)
+    walk = functools.partial(revealed_by_walk, longest=20, geometry=geometry)
+    many = quick_jit(jax.vmap(walk, in_axes=(0, None, None, None, None)))
+    keys = jax.random.split(jax.random.key(0), 64)
+    centre = np.zeros((28, 28), np.float32)
+    centre[8:20, 8:20] = 1 / 144
+    seen = {}
+    for informed in (False, True):
+        start, moves = jnp.asarray([40, 80], jnp.int32), jnp.int32(20)
+        masks = many(keys, start, moves, jnp.asarray(informed), jnp.asarray(centre))
+        pixels = np.stack([np.asarray(bitmap.unpack(mask, 448)) for mask in masks])
+        native = pixels.reshape(64, 28, 8, 2, 28, 8).mean(axis=(2, 5))
+        seen[informed] = np.einsum("krnc,rc->kn", native, centre)
+    assert seen[True][:, 0].mean() > seen[False][:, 0].mean() + 0.1
+    assert seen[True][:, 1].mean() > 0.5 > seen[False][:, 1].mean()
 
 
 def test_augmentation_keeps_a_digit() -> None:
