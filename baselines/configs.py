@@ -23,8 +23,8 @@ CONFIGS: dict[str, Any] = {
     "memoryless": GlimpseConfig(remembers=False),
     # Mnih et al. 2014, on the paper's own pictures.
     "ram_mnist": RamConfig(),
-    "ram_translated": RamConfig(canvas=60, glimpse=12, scales=3),
-    "ram_cluttered": RamConfig(canvas=60, clutter=4, glimpse=12, scales=3, glimpses=8),
+    "ram_translated": RamConfig(canvas=60, glimpse=12, scales=3, updates=15_000),
+    "ram_cluttered": RamConfig(canvas=60, clutter=4, glimpse=12, scales=3, glimpses=8, updates=15_000),
     # Seconds, for trying things out.
     "reader_tiny": ReaderConfig(
         channels=(8, 16), strides=(2, 2), hidden=32, updates=300, batch=64, held_out=59_000

@@ -29,13 +29,13 @@ class RamConfig:
 
     canvas: int = 28
     clutter: int = 0
-    shift: int = 2
+    shift: int = 1
     glimpse: int = 8
     scales: int = 1
     glimpses: int = 6
-    noise: float = 0.1
+    noise: float = 0.07
     batch: int = 256
-    updates: int = 12_000
+    updates: int = 24_000
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
     policy_weight: float = 0.01
