@@ -24,7 +24,6 @@ _DESCRIPTIONS = {
     "observer": "where the answer is expected to become surest (information gain), until the reader is sure",
     "planner": "as coverage, with a trained network as the reader",
     "canvas": "learned by PPO on the fused canvas, with the same trained reader",
-    "memoryless": "as glimpse, but it forgets everything before each glimpse: what memory is worth",
     "glimpse": "recurrent attention: no canvas, remembers in a GRU; learned by REINFORCE",
 }
 _READS_WITH = {
@@ -35,7 +34,6 @@ _READS_WITH = {
     "observer": "bank",
     "planner": "network",
     "canvas": "network",
-    "memoryless": "memory",
     "glimpse": "memory",
 }
 

@@ -54,7 +54,7 @@ def _observation(geometry: Geometry, view: Any, xy: tuple[int, int]) -> Observat
 
 def test_weights_are_small_and_say_where_they_come_from() -> None:
     files = sorted(WEIGHTS.glob("*.npz"))
-    assert {file.stem for file in files} >= {"reader", "canvas", "glimpse", "memoryless"}
+    assert {file.stem for file in files} >= {"reader", "canvas", "glimpse"}
     for file in files:
         assert file.stat().st_size <= 2 * 2**20
         _, about, _ = shipped.load(file.stem)
@@ -166,7 +166,7 @@ def test_the_sensor_leaves_the_neighbour_out() -> None:
 
 
 # Stated in baselines/README.md for 10,000 episodes; a thousand other ones must agree with it.
-STATED = {("planner", 1): 0.980, ("canvas", 1): 0.979, ("glimpse", 1): 0.984}
+STATED = {("planner", 1): 0.980, ("canvas", 1): 0.979, ("glimpse", 1): 0.986}
 
 
 @pytest.mark.parametrize(("agent", "level"), sorted(STATED))
