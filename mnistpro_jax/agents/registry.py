@@ -49,7 +49,6 @@ DEFAULT_CONFIDENCE = (0.95, 0.9)  # for one digit, for more
 LEARNED_CONFIDENCE = {
     "planner": (0.99, 0.95),
     "canvas": (0.99, 0.95),
-    "memoryless": (0.95, 0.95),
     "glimpse": (0.95, 0.95),
 }
 DISCOUNT = 0.7
