@@ -208,14 +208,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         "above; glimpse 0.95; others 0.95 at level 1, 0.9 above)",
     )
 
-    what.add_argument(
-        "--weights",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="weights of a learned agent, as `python -m baselines.export --out DIR` writes them (default: those in "
-        "the package)",
-    )
+    _add_weights(what)
 
     world = parser.add_argument_group("world")
     world.add_argument(
@@ -266,6 +259,17 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_weights(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="weights of a learned agent, as `python -m baselines.export --out DIR` writes them (default: those in "
+        "the package)",
+    )
+
+
 def _add_frontier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level", type=_whole(1, _LARGEST_LEVEL), default=1, metavar="N", help="digits (default: 1)"
@@ -295,14 +299,7 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=_whole(0, _LARGEST_SEED), default=0, metavar="S", help="see evaluate (default: 0)"
     )
-    parser.add_argument(
-        "--weights",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="weights of a learned agent, as `python -m baselines.export --out DIR` writes them (default: those in "
-        "the package)",
-    )
+    _add_weights(parser)
     parser.add_argument(
         "--out", type=Path, default=None, metavar="FILE", help="write the picture, a PNG, here"
     )
