@@ -488,7 +488,9 @@ def test_render_names_the_runs_of_a_sweep(
         (["evaluate", "--overwrite"], "--out DIR"),
         (["evaluate", "--wat"], "--wat"),
         (["evaluate", "--agent", "canvas", "--window", "96"], "trained for window 64"),
-        (["evaluate", "--agent", "glimpse", "--level", "7", "--episodes", "3"], "no weights 'glimpse-7'"),
+        (["evaluate", "--agent", "glimpse", "--window", "96"], "trained for window 64"),
+        (["evaluate", "--agent", "glimpse", "--weights", "/nowhere"], "no weights 'glimpse' lie in /nowhere"),
+        (["evaluate", "--weights", "/nowhere"], "no trained weights"),
         (["frontier", "--agents", "random"], "no confidence"),
         (["frontier", "--agents", "oracle"], ", ".join(agent_names())),
         (["frontier", "--out", "/nowhere/at/all.png"], "there is no folder"),
@@ -609,7 +611,7 @@ def test_help_does_not_load_jax() -> None:
 def test_real_ctrl_c(tmp_path: Path) -> None:
     """A signal in the middle of a long run: one line, exit code 130, and no folder."""
     target = tmp_path / "run"
-    arguments = [*RANDOM, "--episodes", "100000", "--out", str(target)]
+    arguments = [*RANDOM, "--episodes", "1000000", "--out", str(target)]
     command = [sys.executable, "-m", "mnistpro_jax", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         deadline = time.monotonic() + 60

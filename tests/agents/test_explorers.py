@@ -197,9 +197,7 @@ def test_resampling_is_proportional_and_even() -> None:
     weights = rng.random(1000) ** 8
     weights /= weights.sum()
     log_weights = jnp.asarray(np.log(weights), jnp.float32)
-    draw = jax.jit(
-        jax.vmap(systematic_resample, in_axes=(0, None, None, jnp.float32(0.95))), static_argnums=2
-    )
+    draw = jax.jit(jax.vmap(systematic_resample, in_axes=(0, None, None)), static_argnums=2)
     drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 500), log_weights, 32))
     counts = np.stack([np.bincount(row, minlength=1000) for row in drawn])
     assert (counts >= np.floor(32 * weights - 1e-3)).all() and (counts <= np.ceil(32 * weights + 1e-3)).all()
