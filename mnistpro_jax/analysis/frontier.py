@@ -38,7 +38,9 @@ def draw_frontier(path: Path, level: int, sweeps: Mapping[str, Sequence[dict[str
             panel.fill_between(steps, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         best = max(accuracy)
         top += [(step, value) for step, value in zip(steps, accuracy, strict=True) if value >= best - 8]
-    for number, published in enumerate(PUBLISHED_FIGURES.get(level, ())):
+    points = sorted(PUBLISHED_FIGURES.get(level, ()), key=lambda point: point.mean_steps)
+    middle = sum(point.mean_steps for point in points) / max(1, len(points))
+    for number, published in enumerate(points):
         axis.plot(
             published.mean_steps,
             published.accuracy_percent,
@@ -47,12 +49,17 @@ def draw_frontier(path: Path, level: int, sweeps: Mapping[str, Sequence[dict[str
             linestyle="none",
             label="published agents" if number == 0 else None,
         )
+        # Names of neighbours at one height would run into each other: one line up for each on the way.
+        level_with = [
+            other for other in points[:number] if abs(other.accuracy_percent - published.accuracy_percent) < 3
+        ]
+        on_the_right = published.mean_steps > middle
         axis.annotate(
             f"{published.model}, {published.setting}",
             (published.mean_steps, published.accuracy_percent),
             textcoords="offset points",
-            xytext=(-5, 5),
-            ha="right",
+            xytext=(-5 if on_the_right else 5, 5 + 9 * len(level_with)),
+            ha="right" if on_the_right else "left",
             fontsize=6.5,
             color="0.35",
         )
@@ -65,11 +72,12 @@ def draw_frontier(path: Path, level: int, sweeps: Mapping[str, Sequence[dict[str
         panel.grid(visible=True, linewidth=0.4, alpha=0.5)
     axis.set_ylabel("accuracy, %")
     axis.set_title(f"MNIST-PRO level {level}")
-    axis.legend(loc="center left", fontsize=8)
     # The upper end again, where the agents differ.
     close.set_title("the same, the upper end")
     close.set_xlim(0.9 * min(step for step, _ in top), 1.1 * max(step for step, _ in top))
     close.set_ylim(min(value for _, value in top) - 0.5, min(100.3, max(value for _, value in top) + 1))
+    handles, labels = axis.get_legend_handles_labels()
+    close.legend(handles, labels, loc="lower right", fontsize=8)
     figure.tight_layout()
     unfinished = path.with_name(path.name + ".part")
     figure.savefig(unfinished, format="png", dpi=130)
