@@ -205,7 +205,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="answer from this probability of being right on, 0 to 1, above 1 never before the last step; "
         "several make a row each (default, chosen on training images: planner and canvas 0.99 at level 1, 0.95 "
-        "above; glimpse 0.95; others 0.95 at level 1, 0.9 above)",
+        "above; others 0.95 at level 1, 0.9 above)",
     )
 
     _add_weights(what)
