@@ -62,6 +62,14 @@ def test_weights_are_small_and_say_where_they_come_from() -> None:
         assert len(about["commit"]) == 40
 
 
+@pytest.mark.parametrize(("name", "size"), [("reader", 620_074), ("canvas", 359_110), ("glimpse", 514_640)])
+def test_parameters_are_as_many_as_stated(name: str, size: int) -> None:
+    params, _, _ = shipped.load(name)
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == size
+    readme = (Path(__file__).parents[2] / "baselines" / "README.md").read_text(encoding="utf-8")
+    assert f"{size:,}" in readme
+
+
 def test_the_reader_reads_whole_canvases(reader: Any) -> None:
     test = data.load("mnist", "test")
     counts = native_counts(test.images[:2000])
