@@ -68,6 +68,11 @@ class EnvParams:
     invalid_reward: jax.Array
     start_xy: jax.Array
 
+    @property
+    def max_steps_in_episode(self) -> jax.Array:
+        """The budget, by the name under which gymnax's trainers look for it."""
+        return self.budget
+
 
 def default_budget(height: int, width: int, window: int, stride: int) -> int:
     """Steps of an episode: the number of window positions on the stride's grid (36 and 78 as published)."""
