@@ -231,13 +231,14 @@ def named(observation: Observation) -> dict[str, Any]:
     }
 
 
-# ---- Programs -------------------------------------------------------------------------------------------------
-
-
-def _shape_for(env: Environment, flatten: bool, observation: Observation, params: EnvParams) -> Any:
+def shown_as(env: Environment, flatten: bool, observation: Observation, params: EnvParams) -> Any:
+    """A batch of observations as ``HostBatch`` shows them: dictionaries, or flattened float32 (N, D)."""
     if flatten:
         return jax.vmap(lambda one: features(env, one, params))(observation)
     return named(observation)
+
+
+# ---- Programs -------------------------------------------------------------------------------------------------
 
 
 def _keys(words: jax.Array, episode: jax.Array) -> jax.Array:
@@ -251,7 +252,7 @@ def _nothing(env: Environment, flatten: bool, num_envs: int, params: EnvParams) 
 
     def begin(keys: jax.Array, params: EnvParams) -> tuple[Any, State]:
         observation, state = jax.vmap(env.reset, in_axes=(0, None))(keys, params)
-        return _shape_for(env, flatten, observation, params), state
+        return shown_as(env, flatten, observation, params), state
 
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0, impl="threefry2x32"), num_envs))
     shapes = jax.eval_shape(begin, keys, params)
@@ -281,7 +282,7 @@ def _restart(
     words = jnp.where(seeded[:, None], words, lanes.words)
     episode = jnp.where(seeded, jnp.uint32(0), lanes.episode + mask.astype(jnp.uint32))
     observation, state = jax.vmap(env.reset, in_axes=(0, None))(_keys(words, episode), params)
-    fresh = _shape_for(env, flatten, observation, params)
+    fresh = shown_as(env, flatten, observation, params)
     restarted = Lanes(_where_lanes(mask, state, lanes.state), words, episode, lanes.ended & ~mask)
     return restarted, _where_lanes(mask, fresh, shown)
 
@@ -301,7 +302,7 @@ def _advance(
     final: Any = ()
     if autoreset == "same_step":
         begun = terminated | truncated
-        final = _shape_for(env, flatten, info["final_observation"], params)
+        final = shown_as(env, flatten, info["final_observation"], params)
     elif autoreset == "next_step":
         # ``step_env`` left the ended episodes as they were and gave them no reward: they begin anew.
         def restart(key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
@@ -317,7 +318,7 @@ def _advance(
     ended = jnp.zeros_like(done) if autoreset == "same_step" else done
     following = Lanes(state, lanes.words, lanes.episode + begun.astype(jnp.uint32), ended)
     statistics = _where_lanes(done, statistics, jax.tree.map(jnp.zeros_like, statistics))
-    shown = _shape_for(env, flatten, observation, params)
+    shown = shown_as(env, flatten, observation, params)
     return following, shown, reward, terminated, truncated, final, statistics
 
 
