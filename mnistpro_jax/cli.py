@@ -24,13 +24,13 @@ import mnistpro_jax
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mnistpro_jax.evaluation import Evaluation, Report
+    from mnistpro_jax.evaluation import Evaluation, EvaluationRequest, Report
 
 DEBUG = "MNISTPRO_DEBUG"
 _LARGEST_SEED = 2**32 - 1
 _DEFAULT_WINDOW, _DEFAULT_STRIDE = 64, 32
 _LARGEST_LEVEL = 99
-_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "bench")
+_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "export", "bench")
 
 
 class CliError(Exception):
@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(_text_of(error), 2)
     except ModuleNotFoundError as error:
         return _fail(f"the package {error.name!r} is needed for this and is not installed", 2)
+    except ImportError as error:  # of an optional library: says which extra has it
+        return _fail(str(error), 2)
     except Exception as error:
         text = f"{type(error).__name__}: {error}".strip()
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
@@ -153,6 +155,14 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             "mnistpro render runs/observer-2 --episode 7 --remembered",
         )
     )
+    _add_export(
+        command(
+            "export",
+            _export,
+            "play episodes and write them as a Minari data set",
+            "mnistpro export mnistpro/observer-v0 --level 1 --agent observer --episodes 1000",
+        )
+    )
     bench = command("bench", _bench, "measure how fast the simulator runs here", "mnistpro bench")
     # Only where it is asked for: everything else starts without it.
     if arguments and arguments[0] == "bench":
@@ -161,7 +171,46 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_argument_group("what to evaluate")
+    _add_episodes(parser)
+
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--out", type=Path, default=None, metavar="DIR", help="write summary.json and episodes.jsonl here"
+    )
+    output.add_argument("--overwrite", action="store_true", help="replace the results that are in DIR")
+    output.add_argument(
+        "--pictures",
+        type=_whole(1),
+        default=None,
+        metavar="K",
+        help="draw the first K episodes into DIR/pictures: contact sheets, GIFs, and a grid of what was seen",
+    )
+    output.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    _add_batch(output)
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "dataset_id", metavar="ID", help="Minari's id of the new data set, such as mnistpro/observer-v0"
+    )
+    parser.add_argument(
+        "--observation",
+        choices=("packed", "glimpse", "canvas", "canvas_full", "published"),
+        default="packed",
+        metavar="MODE",
+        help="what the data set shows, as `mnistpro envs` describes it (default: packed)",
+    )
+    parser.add_argument(
+        "--flatten", action="store_true", help="store one float32 vector an observation, values in 0 to 1"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
+    _add_episodes(parser)
+    _add_batch(parser)
+
+
+def _add_episodes(parser: argparse.ArgumentParser) -> None:
+    """Which agent plays which episodes of which world."""
+    what = parser.add_argument_group("what to play")
     what.add_argument(
         "--level",
         type=_whole(1, _LARGEST_LEVEL),
@@ -236,20 +285,9 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         help="show the agent whole windows; by default the published outline hides their rim, 2 pixels",
     )
 
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--out", type=Path, default=None, metavar="DIR", help="write summary.json and episodes.jsonl here"
-    )
-    output.add_argument("--overwrite", action="store_true", help="replace the results that are in DIR")
-    output.add_argument(
-        "--pictures",
-        type=_whole(1),
-        default=None,
-        metavar="K",
-        help="draw the first K episodes into DIR/pictures: contact sheets, GIFs, and a grid of what was seen",
-    )
-    output.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    output.add_argument(
+
+def _add_batch(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
         "--batch",
         type=_whole(1),
         default=None,
@@ -379,23 +417,9 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         raise CliError(f"--confidence has a value twice: {' '.join(f'{value:g}' for value in confidences)}")
 
     from mnistpro_jax.analysis.folder import results_folder
-    from mnistpro_jax.evaluation import EvaluationRequest, evaluate
+    from mnistpro_jax.evaluation import evaluate
 
-    request = EvaluationRequest(
-        level=arguments.level,
-        agent=arguments.agent,
-        episodes=arguments.episodes,
-        source=arguments.data,
-        split=arguments.split,
-        seed=arguments.seed,
-        confidences=confidences,
-        window=arguments.window,
-        stride=arguments.stride,
-        budget=arguments.budget,
-        outline=arguments.outline,
-        batch=arguments.batch,
-        weights=arguments.weights,
-    )
+    request = _request(arguments)
     with contextlib.ExitStack() as stack:
         folder = None
         if arguments.out is not None:
@@ -428,6 +452,54 @@ def _evaluate(arguments: argparse.Namespace) -> int:
             tables.print_sweep(_stdout(), summaries)
     if arguments.out is not None:
         _note(f"results are in {arguments.out}")
+    return 0
+
+
+def _request(arguments: argparse.Namespace) -> EvaluationRequest:
+    """What the options of ``_add_episodes`` ask for."""
+    from mnistpro_jax.evaluation import EvaluationRequest
+
+    return EvaluationRequest(
+        level=arguments.level,
+        agent=arguments.agent,
+        episodes=arguments.episodes,
+        source=arguments.data,
+        split=arguments.split,
+        seed=arguments.seed,
+        confidences=tuple(arguments.confidence),
+        window=arguments.window,
+        stride=arguments.stride,
+        budget=arguments.budget,
+        outline=arguments.outline,
+        batch=arguments.batch,
+        weights=arguments.weights,
+    )
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    if len(arguments.confidence) > 1:
+        raise CliError("--confidence takes one value here: a data set is of one agent")
+
+    from mnistpro_jax.export import export_evaluation
+
+    with _progress() as report:
+        dataset = export_evaluation(
+            arguments.dataset_id,
+            _request(arguments),
+            observation=arguments.observation,
+            flatten=arguments.flatten,
+            report=report,
+        )
+    facts = {
+        "id": arguments.dataset_id,
+        "episodes": int(dataset.total_episodes),
+        "steps": int(dataset.total_steps),
+        "folder": str(dataset.storage.data_path.parent),
+    }
+    if arguments.json:
+        print(json.dumps(facts))
+    else:
+        print(f"{facts['episodes']:,} episodes of {facts['steps']:,} steps are in {facts['folder']}")
     return 0
 
 

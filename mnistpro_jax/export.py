@@ -17,6 +17,8 @@ from mnistpro_jax.rollouts import Progress, Trajectories
 if TYPE_CHECKING:
     from minari import MinariDataset
 
+    from mnistpro_jax.evaluation import EvaluationRequest, Report
+
 
 def export_minari(
     dataset_id: str,
@@ -43,13 +45,10 @@ def export_minari(
 
     Raises ImportError without Minari; ValueError for an id that is no good or exists, and what ``replay`` raises.
     """
-    try:
-        import h5py  # noqa: F401  (Minari's format; Minari itself asks for it only when it writes)
-        import minari
-        from minari.data_collector import EpisodeBuffer
-        from minari.storage.datasets_root_dir import get_dataset_path
-    except ImportError as error:
-        raise missing("minari and h5py", "minari") from error
+    minari = _minari()
+    from minari.data_collector import EpisodeBuffer
+    from minari.storage.datasets_root_dir import get_dataset_path
+
     from mnistpro_jax.adapters.gymnasium import MnistProEnv
 
     if len(trajectories) == 0:
@@ -58,7 +57,9 @@ def export_minari(
     shown.spec = _spec(env, params, flatten, make_overrides or {})
 
     def buffers() -> Iterator[Any]:
-        for number, episode in enumerate(replay(env, params, trajectories, flatten=flatten, progress=progress)):
+        for number, episode in enumerate(
+            replay(env, params, trajectories, flatten=flatten, progress=progress)
+        ):
             rows = len(episode.rewards) + 1
             yield EpisodeBuffer(
                 id=number,
@@ -92,6 +93,53 @@ def export_minari(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def export_evaluation(
+    dataset_id: str,
+    request: EvaluationRequest,
+    *,
+    observation: str = "packed",
+    flatten: bool = False,
+    report: Report | None = None,
+) -> MinariDataset:
+    """Play the episodes of an evaluation with its agent, and write them; see ``export_minari``.
+
+    request: one confidence at most. observation, flatten: what the data set shows, whatever the agent looks at.
+    Raises what ``evaluation.evaluate`` and ``export_minari`` raise.
+    """
+    from mnistpro_jax import data
+    from mnistpro_jax.evaluation import evaluate, world
+    from mnistpro_jax.registration import make_params, with_observation
+
+    _minari()  # before hours of playing
+    say = report or (lambda what, done, total: None)
+    run = next(evaluate(request, report))
+    env, bank = world(request, data.load(request.source, request.split))
+    overrides: dict[str, Any] = {"source": request.source, "split": request.split}
+    if request.episodes is None:
+        overrides = {"episodes": "published"}
+    return export_minari(
+        dataset_id,
+        with_observation(env, observation),
+        make_params(env, bank, budget=request.budget),
+        run.trajectories,
+        flatten=flatten,
+        make_overrides=overrides,
+        algorithm_name=request.agent,
+        description=f"MNIST-PRO level {request.level}, agent {request.agent}, {request.source} {request.split}, "
+        f"seed {request.seed}",
+        progress=lambda done, total: say("writing", done, total),
+    )
+
+
+def _minari() -> Any:
+    try:
+        import h5py  # noqa: F401  (Minari's format; Minari itself asks for it only when it writes)
+        import minari
+    except ImportError as error:
+        raise missing("minari and h5py", "minari") from error
+    return minari
 
 
 def _spec(env: Environment, params: EnvParams, flatten: bool, overrides: dict[str, Any]) -> Any:

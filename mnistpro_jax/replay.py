@@ -94,9 +94,12 @@ def replay(
             episode = first + lane
             steps = int(statistics.steps[episode])
             kinds = trajectories.kinds[episode, :steps].astype(np.int32)
-            _check(trajectories, episode, steps, windows[:, lane], terminated[:, lane] | truncated[:, lane], total[lane])
+            done = terminated[:, lane] | truncated[:, lane]
+            _check(trajectories, episode, steps, windows[:, lane], done, total[lane])
             yield ReplayedEpisode(
-                observations=jax.tree.map(lambda leaf, lane=lane, steps=steps: leaf[: steps + 1, lane], shown),
+                observations=jax.tree.map(
+                    lambda leaf, lane=lane, steps=steps: leaf[: steps + 1, lane], shown
+                ),
                 actions=_codes(env, kinds, answers[episode]),
                 rewards=rewards[:steps, lane],
                 terminations=terminated[:steps, lane],

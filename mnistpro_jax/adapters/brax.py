@@ -7,6 +7,7 @@ new episode, and fills in what those wrappers add; pass ``wrap`` as the trainer'
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -35,8 +36,8 @@ class State:
     obs: jax.Array
     reward: jax.Array
     done: jax.Array
-    metrics: dict[str, jax.Array] = struct.field(default_factory=dict)
-    info: dict[str, Any] = struct.field(default_factory=dict)
+    metrics: dict[str, jax.Array] = dataclasses.field(default_factory=dict)
+    info: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class BraxEnv:
@@ -103,7 +104,7 @@ class BraxEnv:
             "rng": rng,
         }
         # What wrappers and trainers have put into ``info`` and ``metrics`` stays.
-        return state.replace(  # type: ignore[attr-defined, no-any-return]
+        return state.replace(  # type: ignore[attr-defined]
             pipeline_state=inner,
             obs=features(self.env, observation, params),
             reward=reward,

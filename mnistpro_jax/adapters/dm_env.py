@@ -93,9 +93,7 @@ class MnistProDmEnv(dm_env.Environment):  # type: ignore[misc]
         return {name: values[0] for name, values in self._batch.statistics().items()}
 
 
-def make(
-    env_id: str, *, seed: int | None = None, flatten: bool = False, **overrides: Any
-) -> MnistProDmEnv:
+def make(env_id: str, *, seed: int | None = None, flatten: bool = False, **overrides: Any) -> MnistProDmEnv:
     """``mnistpro_jax.make`` as a dm_env environment."""
     world = load_world(env_id, overrides)
     return MnistProDmEnv(world.env, world.params, seed=seed, flatten=flatten)

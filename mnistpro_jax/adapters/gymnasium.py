@@ -84,7 +84,7 @@ class MnistProEnv(gymnasium.Env[Any, Any]):
             info = {name: _plain(values[0]) for name, values in turn.statistics().items()}
         return _first(turn.observation), float(turn.reward[0]), terminated, truncated, info
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """The published picture, uint8 (height, width, 3); None without a render mode."""
         return None if self.render_mode is None else self._batch.pictures()[0]
 

@@ -108,7 +108,7 @@ class MnistProVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
                 infos = ended
         return turn.observation, turn.reward, turn.terminated, turn.truncated, infos
 
-    def render(self) -> tuple[NDArray[np.uint8], ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """The published picture of each environment, uint8 (height, width, 3); None without a render mode."""
         return None if self.render_mode is None else tuple(self._batch.pictures())
 
@@ -155,7 +155,9 @@ def _mode(value: AutoresetMode | str) -> AutoresetMode:
         return AutoresetMode(value)
     except ValueError:
         modes = ", ".join(repr(mode.value) for mode in AutoresetMode)
-        raise ValueError(f"autoreset_mode is {value!r}; expected an AutoresetMode, or one of {modes}") from None
+        raise ValueError(
+            f"autoreset_mode is {value!r}; expected an AutoresetMode, or one of {modes}"
+        ) from None
 
 
 def _rows(observation: Any, done: NDArray[np.bool_]) -> NDArray[np.object_]:

@@ -42,7 +42,9 @@ class Lanes:
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """What a step gives, N lanes. observation: see ``HostBatch``. reward: float32 (N,). terminated, truncated: bool (N,).
+    """What a step gives, N lanes.
+
+    observation: see ``HostBatch``. reward: float32 (N,). terminated, truncated: bool (N,).
 
     ``final_observation`` and ``statistics`` are fetched when they are called for.
     """
@@ -91,7 +93,9 @@ class HostBatch:
         self.env, self.params, self.num_envs = env, params, int(num_envs)
         self.autoreset, self.flatten, self.copy = autoreset, flatten, copy
         self._ranges = action_ranges(env)
-        self._action_shape = (self.num_envs,) if len(self._ranges) == 1 else (self.num_envs, len(self._ranges))
+        self._action_shape = (
+            (self.num_envs,) if len(self._ranges) == 1 else (self.num_envs, len(self._ranges))
+        )
         self._lanes: Lanes | None = None
         self._shown: Any = None  # the last observation on the device, for lanes that a reset leaves alone
         self._ended: NDArray[np.bool_] = np.zeros(self.num_envs, np.bool_)
@@ -106,9 +110,7 @@ class HostBatch:
         """The states of all lanes, on the device. The next step gives their memory back: copy what should stay."""
         return self._running().state
 
-    def reset(
-        self, seeds: Sequence[int | None] | None = None, mask: NDArray[np.bool_] | None = None
-    ) -> Any:
+    def reset(self, seeds: Sequence[int | None] | None = None, mask: NDArray[np.bool_] | None = None) -> Any:
         """Begin new episodes; returns the observation of all lanes.
 
         seeds: one a lane, whole numbers >= 0; a lane with None goes on with the next episode of its seed, or of a
@@ -121,7 +123,7 @@ class HostBatch:
         seeds = _checked_seeds(seeds, self.num_envs)
         words = np.zeros((self.num_envs, 2), np.uint32)
         seeded = np.zeros(self.num_envs, np.bool_)
-        for lane in np.flatnonzero(chosen):
+        for lane in np.flatnonzero(chosen).tolist():
             if seeds[lane] is not None or first:
                 words[lane] = seed_words(np.random.default_rng(seeds[lane]))
                 seeded[lane] = True
@@ -172,7 +174,9 @@ class HostBatch:
         from mnistpro_jax.render import published_picture
 
         state = self._running().state
-        canvases = np.where(np.asarray(_canvases(self.params.bank, state.scene)) != 0, 0, 255).astype(np.uint8)
+        canvases = np.where(np.asarray(_canvases(self.params.bank, state.scene)) != 0, 0, 255).astype(
+            np.uint8
+        )
         corners = np.asarray(state.xy)
         window = self.env.window
         return [published_picture(canvas, xy, window) for canvas, xy in zip(canvases, corners, strict=True)]
@@ -258,8 +262,8 @@ def _nothing(env: Environment, flatten: bool, num_envs: int, params: EnvParams) 
     shapes = jax.eval_shape(begin, keys, params)
     shown, state = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     words, episode = np.zeros((num_envs, 2), np.uint32), np.zeros(num_envs, np.uint32)
-    lanes: tuple[Lanes, Any] = jax.device_put((Lanes(state, words, episode, np.zeros(num_envs, np.bool_)), shown))
-    return lanes
+    parts = jax.device_put((state, words, episode, np.zeros(num_envs, np.bool_), shown))
+    return Lanes(*parts[:4]), parts[4]
 
 
 def _where_lanes(mask: jax.Array, chosen: Any, otherwise: Any) -> Any:

@@ -35,7 +35,9 @@ def num_actions(env: Environment) -> int:
     return int(4 + env.num_classes**env.num_digits)
 
 
-def legal_actions(env: Environment, state: State, *, clamped: bool = False, answers: bool = True) -> jax.Array:
+def legal_actions(
+    env: Environment, state: State, *, clamped: bool = False, answers: bool = True
+) -> jax.Array:
     """Which flat actions make sense in each of B states: bool (B, num_actions), True = legal.
 
     clamped: whether moves that the canvas's border stops, and that only cost a step, count as legal. answers: whether
@@ -119,7 +121,9 @@ class Model:
         )(rng_key, embedding, action, params[1])
         logits, value = self._judge(params, observation)
         done = terminated | truncated
-        legal = self.legal_actions(state) | done[:, None]  # logits of nodes that are not expanded, all the same
+        legal = (
+            self.legal_actions(state) | done[:, None]
+        )  # logits of nodes that are not expanded, all the same
         output = _mctx().RecurrentFnOutput(
             reward=reward,
             discount=jnp.where(done, jnp.float32(0), jnp.float32(self.discount)),
@@ -128,9 +132,7 @@ class Model:
         )
         return output, state
 
-    def _judge(
-        self, params: tuple[Any, EnvParams], observation: Observation
-    ) -> tuple[jax.Array, jax.Array]:
+    def _judge(self, params: tuple[Any, EnvParams], observation: Observation) -> tuple[jax.Array, jax.Array]:
         logits, value = self.evaluate(params[0], observation)
         size = observation.step.shape[0]
         if logits.shape != (size, num_actions(self.env)) or value.shape != (size,):
@@ -147,5 +149,3 @@ def _mctx() -> Any:
     except ImportError as error:
         raise missing("mctx", "mctx") from error
     return mctx
-
-

@@ -46,5 +46,7 @@ def load_world(env_id: str, overrides: dict[str, Any]) -> World:
 def checked_world(env: Environment, params: EnvParams) -> World:
     """A world of one set of params; ValueError where values have a batch axis."""
     if np.ndim(params.budget) != 0:
-        raise ValueError("params.budget has a batch axis; an adapter takes one set of params for all episodes")
+        raise ValueError(
+            "params.budget has a batch axis; an adapter takes one set of params for all episodes"
+        )
     return World(env, params)

@@ -16,7 +16,7 @@ from mnistpro_jax.adapters import brax, gymnax, jumanji
 from mnistpro_jax.adapters.features import features
 from mnistpro_jax.env import Environment, EnvParams
 from mnistpro_jax.types import Ending
-from tests.episodes import assert_trees_equal, quick_jit, world
+from tests.episodes import assert_trees_equal, quick_jit
 
 World = tuple[Environment, EnvParams]
 TURNS, LANES = 24, 6
@@ -109,14 +109,12 @@ def test_gymnax_attributes(small: World) -> None:
     assert (five.num_actions, five.name) == (14, "MnistPro-L1")
     assert five.action_space(params).n == 14
     assert five.observation_space(params).shape == (env.window**2 + 11,)
-    shapes = jax.eval_shape(five.step, jax.random.key(0), *_state_and_action(five, params), params)
-    assert "final_observation" in shapes[4]
     lean = gymnax.GymnaxEnv(env, params, flatten=False, keep_final_observation=False)
     shapes = jax.eval_shape(lean.step, jax.random.key(0), *_state_and_action(lean, params), params)
     assert "final_observation" not in shapes[4]
     assert shapes[0].view.shape == env.observation_space()["view"].shape
     with pytest.raises(TypeError, match="3 digits have no flat actions"):
-        gymnax.GymnaxEnv(*world(3, size=112, window=32, stride=5)).action_space()
+        gymnax.GymnaxEnv(dataclasses.replace(env, num_digits=3), params).action_space()
 
 
 def _state_and_action(five: gymnax.GymnaxEnv, params: EnvParams) -> Any:
@@ -150,7 +148,9 @@ def test_brax(small: World, played: dict[str, Any]) -> None:
     # Ended by an answer, right or wrong, or by the fourth move.
     actions = np.asarray(_actions()).T
     np.testing.assert_array_equal(state.info["terminated"], actions >= 4)
-    np.testing.assert_array_equal(state.info["truncation"].astype(bool), (statistics["length"] == 4) & (actions < 4))
+    np.testing.assert_array_equal(
+        state.info["truncation"].astype(bool), (statistics["length"] == 4) & (actions < 4)
+    )
     np.testing.assert_array_equal(state.metrics["correct"], state.reward == 10)
     # Episodes are counted from one end to the next, and the next one is another one.
     for lane in range(LANES):
@@ -190,9 +190,7 @@ def test_brax_actions(small: World) -> None:
 
 def test_brax_state_has_the_fields_of_braxs_own() -> None:
     base = pytest.importorskip("brax.envs.base")
-    ours, theirs = (
-        [field.name for field in dataclasses.fields(state)] for state in (brax.State, base.State)
-    )
+    ours, theirs = ([field.name for field in dataclasses.fields(state)] for state in (brax.State, base.State))
     assert ours == theirs
     public = [name for name in vars(base.Env) if not name.startswith("_")]
     assert all(hasattr(brax.BraxEnv, name) for name in public)
@@ -201,7 +199,7 @@ def test_brax_state_has_the_fields_of_braxs_own() -> None:
 def test_jumanji(small: World, played: dict[str, Any]) -> None:
     """The first episode of a lane is the environment's own; after its end nothing changes."""
     timestep = played["jumanji"]
-    shown, reward, terminated, truncated, final, statistics = played["env"]
+    _, _, terminated, truncated, _, _ = played["env"]
     _, first = played["jumanji_first"]
     assert first.first().all() and not first.last().any()
     assert jax.tree.structure(first) == jax.tree.structure(timestep)

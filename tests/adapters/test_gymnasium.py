@@ -187,7 +187,7 @@ def test_arrays_belong_to_the_caller(small: World) -> None:
 
 
 def test_flattened_observations(small: World) -> None:
-    env, params = small
+    env, _ = small
     plain, flat = vector(small), vector(small, flatten=True)
     size = env.window**2 + 11
     assert flat.single_observation_space == gymnasium.spaces.Box(0, 1, (size,), np.float32)
@@ -320,8 +320,8 @@ def test_bad_resets_and_arguments(small: World) -> None:
         adapter.MnistProVectorEnv(num_envs=2, world=small, render_mode="human")
     with pytest.raises(TypeError, match="split would do nothing"):
         adapter.MnistProEnv(world=small, split="test")
+    env, params = small
     with pytest.raises(ValueError, match="batch axis"):
-        env, params = small
         adapter.MnistProEnv(world=(env, dataclasses.replace(params, budget=np.array([1, 2]))))
 
 
