@@ -1,13 +1,14 @@
 """Splitting episodes over the devices of a process: a mesh with one axis, parameters and banks on every device.
 
 Episodes do not know of one another, so that devices need not either: a rollout gives each device its own part of the
-list of episodes (``on_each_device``), and nothing is exchanged until the end. Training sums gradients over the batch;
-there the batch is split and XLA adds what has to be added (``split_batch``).
+list of episodes (``on_each_device``), and nothing is exchanged until the end. Training sums gradients over a batch:
+there the batch is split (``split_batch``), and XLA adds up what has to be added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -51,6 +52,14 @@ def replicated(tree: T, mesh: Mesh | None) -> T:
     return copied
 
 
+def on_one(tree: T, mesh: Mesh | None) -> T:
+    """Replicated arrays, on the first device of the mesh alone."""
+    if mesh is None:
+        return tree
+    taken: T = jax.device_put(tree, mesh.devices.flat[0])
+    return taken
+
+
 def row_each(tree: T, mesh: Mesh | None) -> T:
     """Arrays with a leading axis of devices, each row on its device."""
     sharding = None if mesh is None else NamedSharding(mesh, PartitionSpec(EPISODES))
@@ -89,3 +98,36 @@ def on_each_device(function: Callable[[Any, Any], T], mesh: Mesh | None) -> Call
         row, mesh=mesh, in_specs=(every, each), out_specs=each, check_vma=False
     )
     return split
+
+
+@contextlib.contextmanager
+def splitting(mesh: Mesh | None) -> Iterator[None]:
+    """Within the block, ``split_batch`` splits over ``mesh``."""
+    if mesh is None:
+        yield
+        return
+    with jax.set_mesh(mesh):
+        yield
+
+
+def split_batch(tree: T, axis: int = 0) -> T:
+    """The same arrays, in a program that is traced within ``splitting``: divided over the devices along ``axis``.
+
+    Values stay what they are; what is summed over the batch afterwards is summed in another order. Raises ValueError
+    where the devices do not divide the batch.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if EPISODES not in mesh.axis_names:
+        return tree
+    devices = mesh.shape[EPISODES]
+
+    def split(leaf: jax.Array) -> jax.Array:
+        if leaf.shape[axis] % devices:
+            raise ValueError(
+                f"{devices} devices do not divide a batch of {leaf.shape[axis]}; choose a multiple of {devices}, or "
+                "fewer devices"
+            )
+        return jax.lax.with_sharding_constraint(leaf, PartitionSpec(*[None] * axis, EPISODES))
+
+    divided: T = jax.tree.map(split, tree)
+    return divided
