@@ -1,10 +1,10 @@
 """How far does it scale? Steps a second against batch and devices, bytes an episode, time to a million episodes.
 
-Measured: the environment alone with random moves, at every batch on the fewest devices, and on all numbers of devices at
-the largest batch; and evaluations by agent. On a CPU the devices are pieces of the same cores
+Measured: the environment alone with random moves, at every batch on the fewest devices, and on all numbers of devices
+at the largest batch; and evaluations by agent. On a CPU the devices are pieces of the same cores
 (``--xla_force_host_platform_device_count``): more devices than cores show what splitting costs, not what more hardware
-brings. Calculated: what a roofline allows on machines that are not at hand, from the bytes of a step and from bandwidths
-that are inputs, with the same formula applied to this machine beside what was measured on it.
+brings. Calculated: what a roofline allows on machines that are not at hand, from the bytes of a step and from
+bandwidths that are inputs, with the same formula applied to this machine beside what was measured on it.
 
     python -m experiments.scaling --quick
     python -m experiments.scaling --json > scaling.json
@@ -378,8 +378,9 @@ def print_tables(report: dict[str, Any]) -> None:
     )
     here = report["estimates"][0]
     console.print(
-        "\nESTIMATE, which nobody has measured: steps/s = devices x bandwidth / bytes of a step, with all bytes that XLA "
-        "counts\nand with the least. The environment alone; a million episodes at the lower rate, each of the whole budget."
+        "\nESTIMATE, which nobody has measured: steps/s = devices x bandwidth / bytes of a step, with all "
+        "bytes that XLA\ncounts and with the least. The environment alone; a million episodes at the lower rate, each "
+        "of the whole budget."
         f"\nThe same for this machine, whose rate is known: {here['measured_steps_per_s']:,} steps/s."
     )
     table(
