@@ -502,17 +502,12 @@ def _evaluate_in_parts(arguments: argparse.Namespace, request: EvaluationRequest
             there = len(parts) - len(parts.missing())
             _note(f"{there} of {len(parts)} parts are there already")
         try:
-            with contextlib.ExitStack() as results:
-                folder = (
-                    results.enter_context(results_folder(arguments.out, arguments.overwrite))
-                    if me == 0
-                    else None
-                )
-                with _progress() as report:
-                    runs = evaluate_parts(request, parts, report)
-                    if runs is None:
-                        _note(f"process {me} of {processes} is done; process 0 writes the results")
-                        return 0
+            with _progress() as report:
+                runs = evaluate_parts(request, parts, report)
+                if runs is None:
+                    _note(f"process {me} of {processes} is done; process 0 writes the results")
+                    return 0
+                with results_folder(arguments.out, arguments.overwrite) as folder:
                     summaries = _write_runs(arguments, folder, runs, report)
         except KeyboardInterrupt:
             _note(f"interrupted; the same command goes on from the finished parts in {parts.folder}")
