@@ -28,6 +28,7 @@ from mnistpro_jax.data import Dataset
 from mnistpro_jax.env import Environment, EnvParams
 from mnistpro_jax.registration import environment, make_params
 from mnistpro_jax.rollouts import rollout
+from mnistpro_jax.sharding import split_batch
 from mnistpro_jax.types import Action, Kind, pytree
 from mnistpro_jax.worlds.digits import digit_bank
 
@@ -124,7 +125,7 @@ class CanvasTrainer:
         size = flat.action.shape[0] // config.minibatches
 
         def minibatch(carry: CanvasState, rows: jax.Array) -> tuple[CanvasState, jax.Array]:
-            some = jax.tree.map(lambda leaf: leaf[rows], flat)
+            some = split_batch(jax.tree.map(lambda leaf: leaf[rows], flat))
             (_, entropy), gradient = jax.value_and_grad(self._loss, has_aux=True)(carry.params, some)
             changes, moments = self._optimiser().update(gradient, carry.optimiser, carry.params)
             return CanvasState(optax.apply_updates(carry.params, changes), moments), entropy
@@ -206,7 +207,8 @@ def play(
     needed_key, reset_key, walk_key = jax.random.split(key, 3)
     least, largest = (float(np.log(1 - bound)) for bound in config.needed)
     needed = 1 - jnp.exp(jax.random.uniform(needed_key, (lanes,), jnp.float32, largest, least))
-    observation, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(reset_key, lanes), params)
+    reset_keys = split_batch(jax.random.split(reset_key, lanes))
+    observation, state = split_batch(jax.vmap(env.reset, in_axes=(0, None))(reset_keys, params))
 
     def look(observation: Any, state: Any) -> Any:
         posterior = jax.vmap(reader.posterior)(observation.view)

@@ -28,6 +28,7 @@ from mnistpro_jax.agents.learned.networks import RecurrentAttention
 from mnistpro_jax.data import Dataset
 from mnistpro_jax.env import Environment, EnvParams
 from mnistpro_jax.registration import environment, make_params
+from mnistpro_jax.sharding import split_batch
 from mnistpro_jax.types import Action, pytree
 
 
@@ -173,11 +174,12 @@ def play(
     """Episodes of so many glimpses: what was read after each, and the moves."""
     geometry = Geometry.of(env)
     reset_key, walk_key = jax.random.split(key)
-    observation, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(reset_key, episodes), params)
+    reset_keys = split_batch(jax.random.split(reset_key, episodes))
+    observation, state = split_batch(jax.vmap(env.reset, in_axes=(0, None))(reset_keys, params))
     label = jax.vmap(params.bank.label)(state.scene)
     digits = jnp.zeros((episodes, env.num_digits), jnp.int32)
     blank = empty(geometry, config.network)
-    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (episodes, *leaf.shape)), blank)
+    memory = split_batch(jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (episodes, *leaf.shape)), blank))
     attend = jax.vmap(functools.partial(look, config.network, weights, geometry))
 
     def turn(carry: Any, key: jax.Array) -> tuple[Any, Walk]:

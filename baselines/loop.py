@@ -21,6 +21,9 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
+
+from mnistpro_jax.sharding import on_one, replicated, splitting
 
 SAVE_SECONDS = 30.0  # a kill loses less than a minute
 CHUNK_SECONDS = 5.0  # updates run on the device for about so long between two looks at the host
@@ -76,8 +79,19 @@ class Run:
                 )
 
 
-def train(trainer: Trainer, run: Run, *, evaluate_every: int = 1000, quiet: bool = False) -> Any:
+def train(
+    trainer: Trainer,
+    run: Run,
+    *,
+    evaluate_every: int = 1000,
+    quiet: bool = False,
+    mesh: Mesh | None = None,
+) -> Any:
     """Train until ``trainer.config.updates``, going on from the checkpoint in ``run.folder`` if there is one.
+
+    mesh: see ``sharding.episode_mesh``. Batches are split over its devices, parameters and data are on each, and the
+    random draws are those of one device; gradients are summed in another order, so that results are those of one
+    device up to rounding. The figures of ``trainer.evaluate`` are made on one device.
 
     Returns the final state. Raises TrainingError where a metric is not finite (the last good checkpoint stays) and
     TrainingInterrupted on Ctrl-C.
@@ -88,6 +102,7 @@ def train(trainer: Trainer, run: Run, *, evaluate_every: int = 1000, quiet: bool
     state = trainer.init(init_key)
     checkpoints = Checkpoints(run.folder / "checkpoint")
     done, state = checkpoints.restore(state)
+    state, data = replicated((state, trainer.data), mesh)
     total = int(trainer.config.updates)
     curve = Curve(run.folder / "curve.csv", done)
     run_updates = _program(trainer)
@@ -98,9 +113,8 @@ def train(trainer: Trainer, run: Run, *, evaluate_every: int = 1000, quiet: bool
             # Never over a point of evaluation.
             count = min(chunk, total - done, evaluate_every - done % evaluate_every)
             before = time.monotonic()
-            after, metrics, bad = run_updates(
-                state, update_key, np.int32(done), np.int32(count), trainer.data
-            )
+            with splitting(mesh):
+                after, metrics, bad = run_updates(state, update_key, np.int32(done), np.int32(count), data)
             if int(bad) >= 0:
                 raise TrainingError(
                     f"a metric is not finite at update {int(bad)}; the checkpoint of update {checkpoints.last} in "
@@ -111,7 +125,7 @@ def train(trainer: Trainer, run: Run, *, evaluate_every: int = 1000, quiet: bool
             done += count
             row = {name: float(value) for name, value in metrics.items()}
             if done % evaluate_every == 0 or done == total:
-                row.update(trainer.evaluate(state, jax.random.fold_in(evaluate_key, done)))
+                row.update(trainer.evaluate(on_one(state, mesh), jax.random.fold_in(evaluate_key, done)))
             curve.add(done, time.monotonic() - began, row)
             if not quiet:
                 _say(run.name, done, total, start, time.monotonic() - began, row)

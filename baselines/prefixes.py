@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from mnistpro_jax import bitmap
 from mnistpro_jax.agents.base import Geometry, candidates, direction_to_best
 from mnistpro_jax.picture import READABLE_HIGH, READABLE_LOW
+from mnistpro_jax.sharding import split_batch
 from mnistpro_jax.worlds import pipeline
 
 
@@ -160,7 +161,7 @@ def prefixes(
     scenes = batch // num_digits
     pick_key, augment_key, start_key, walk_key, moves_key, whole_key, informed_key = jax.random.split(key, 7)
     chosen = jax.random.randint(pick_key, (batch,), 0, images.shape[0], jnp.int32)
-    digits = images[chosen]
+    digits = split_batch(images[chosen])
     if how is not None:
         keys = jax.random.split(augment_key, batch)
         digits = jax.vmap(functools.partial(augment, how=how))(keys, digits)

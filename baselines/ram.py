@@ -19,6 +19,7 @@ from baselines.held_out import HELD_OUT, on_device, split
 from baselines.optimisers import Averaged, adamw_cosine
 from mnistpro_jax.agents.learned.ram import RecurrentAttentionModel, glimpse_sensor
 from mnistpro_jax.data import Dataset
+from mnistpro_jax.sharding import split_batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +96,7 @@ class RamTrainer:
         """One update."""
         config = self.config
         draw_key, look_key = jax.random.split(key)
-        pictures, labels = draw(config, draw_key, data, config.batch)
+        pictures, labels = split_batch(draw(config, draw_key, data, config.batch))
         gradient, metrics = jax.grad(
             lambda params: loss(config, params, pictures, labels, look_key), has_aux=True
         )(state.params)

@@ -21,6 +21,7 @@ from baselines.prefixes import Augmentation, prefixes
 from mnistpro_jax.agents.learned.networks import ReaderNetwork
 from mnistpro_jax.agents.reader import native_counts
 from mnistpro_jax.data import Dataset
+from mnistpro_jax.sharding import split_batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +72,7 @@ class ReaderTrainer:
         )
         one_key, two_key = jax.random.split(key)
         parts = make(one_key, *data, num_digits=1), make(two_key, *data, num_digits=2)
-        shares, labels = (jnp.concatenate(pair) for pair in zip(*parts, strict=True))
+        shares, labels = split_batch(tuple(jnp.concatenate(pair) for pair in zip(*parts, strict=True)))
 
         def loss_of(params: Any) -> tuple[jax.Array, jax.Array]:
             logits = config.network.apply(params, shares)

@@ -32,21 +32,27 @@ flags.DEFINE_string("data", "mnist", "Source of the images: mnist, tfds:NAME or 
 flags.DEFINE_integer(
     "evaluate_every", 1000, "Updates between two evaluations on held-out images.", lower_bound=1
 )
+flags.DEFINE_integer(
+    "devices", None, "Split batches over the first so many devices. Default: all.", lower_bound=1
+)
 
 
 def main() -> None:
     """Train."""
     from baselines.loop import Run, train
     from baselines.trainers import trainer_of
+    from mnistpro_jax.sharding import episode_mesh
 
     changes = dict(_change(text) for text in FLAGS.set)
     if FLAGS.updates is not None:
         changes["updates"] = FLAGS.updates
     chosen = config(FLAGS.config, changes)
+    mesh = episode_mesh(FLAGS.devices)
     folder = Path(FLAGS.out or f"runs/{FLAGS.config}-{FLAGS.seed}")
     weights = None if FLAGS.weights is None else Path(FLAGS.weights)
     trainer = trainer_of(chosen, FLAGS.data, weights)
-    train(trainer, Run(folder, FLAGS.config, FLAGS.seed), evaluate_every=FLAGS.evaluate_every)
+    run_ = Run(folder, FLAGS.config, FLAGS.seed)
+    train(trainer, run_, evaluate_every=FLAGS.evaluate_every, mesh=mesh)
     print(f"{folder}: config.json, curve.csv, curve.png, checkpoint/")
 
 

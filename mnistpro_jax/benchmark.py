@@ -201,7 +201,7 @@ def _measure_batch(env: Any, params: Any, batch: int, seconds: float, repeats: i
     return row
 
 
-def _rollout_of(env: Any, batch: int, keep_final: bool, key: Any, params: Any, steps: Any) -> Any:
+def rollout_of(env: Any, batch: int, keep_final: bool, key: Any, params: Any, steps: Any) -> Any:
     """``steps`` steps of ``batch`` environments with random moves; returns the carry."""
     import jax
     import jax.numpy as jnp
@@ -226,13 +226,13 @@ def _rollout_of(env: Any, batch: int, keep_final: bool, key: Any, params: Any, s
 
 
 class _Rollout:
-    """``jax.jit(_rollout_of)``, made on first use so that importing this module does not import jax."""
+    """``jax.jit(rollout_of)``, made on first use so that importing this module does not import jax."""
 
     @functools.cached_property
     def jitted(self) -> Any:
         import jax
 
-        return jax.jit(_rollout_of, static_argnums=(0, 1, 2))
+        return jax.jit(rollout_of, static_argnums=(0, 1, 2))
 
     def lower(self, *args: Any) -> Any:
         return self.jitted.lower(*args)

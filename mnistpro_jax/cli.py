@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -186,7 +186,8 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         help="draw the first K episodes into DIR/pictures: contact sheets, GIFs, and a grid of what was seen",
     )
     output.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    _add_batch(output)
+    _add_speed(output)
+    _add_spread(parser)
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -205,7 +206,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
     _add_episodes(parser)
-    _add_batch(parser)
+    _add_speed(parser)
 
 
 def _add_episodes(parser: argparse.ArgumentParser) -> None:
@@ -286,14 +287,75 @@ def _add_episodes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_batch(parser: argparse._ActionsContainer) -> None:
+def _add_speed(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--batch",
         type=_whole(1),
         default=None,
         metavar="B",
-        help="episodes side by side; changes speed and memory, not results (default: on a CPU 64 for agents "
-        "that read with a bank and 256 for those with a network, else 1024)",
+        help="episodes side by side on each device; changes speed and memory, not results (default: on a CPU 64 for "
+        "agents that read with a bank and 256 for those with a network, else 1024)",
+    )
+    parser.add_argument(
+        "--devices",
+        type=_whole(1),
+        default=None,
+        metavar="N",
+        help="split the episodes over the first N devices of this process; changes speed, not results (default: all)",
+    )
+
+
+def _add_spread(parser: argparse.ArgumentParser) -> None:
+    spread = parser.add_argument_group(
+        "parts and hosts", "What these choose changes speed, not results. BUILD.md says more."
+    )
+    spread.add_argument(
+        "--part-size",
+        type=_whole(1),
+        default=None,
+        metavar="N",
+        help="keep every N finished episodes in DIR/parts, so that the same command goes on where a run was "
+        "killed (default: none kept; with several processes, a quarter of each one's share)",
+    )
+    spread.add_argument(
+        "--distributed",
+        action="store_true",
+        help="be one of several processes that share the episodes, and DIR: those of the SLURM, Open MPI, "
+        "GKE or TPU job that this runs in, or as the next three options say",
+    )
+    spread.add_argument(
+        "--coordinator",
+        default=None,
+        metavar="HOST:PORT",
+        help="where process 0 listens (default: $JAX_COORDINATOR_ADDRESS, else found by JAX)",
+    )
+    spread.add_argument(
+        "--processes",
+        type=_whole(1),
+        default=None,
+        metavar="N",
+        help="how many processes (default: $JAX_NUM_PROCESSES, else found by JAX)",
+    )
+    spread.add_argument(
+        "--process",
+        type=_whole(0),
+        default=None,
+        metavar="I",
+        help="which of them this is, from 0 (default: $JAX_PROCESS_ID, else found by JAX)",
+    )
+    spread.add_argument(
+        "--join-timeout",
+        type=_whole(1),
+        default=300,
+        metavar="S",
+        help="seconds until all processes have to be there (default: 300)",
+    )
+    spread.add_argument(
+        "--heartbeat",
+        type=_whole(1),
+        default=100,
+        metavar="S",
+        help="seconds of silence after which the others do a dead process's work (default: 100)",
     )
 
 
@@ -409,47 +471,108 @@ def _confidence(text: str) -> float:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    if arguments.out is None and (arguments.pictures or arguments.overwrite):
-        option = "--pictures" if arguments.pictures else "--overwrite"
-        raise CliError(f"{option} needs a folder to write to: give --out DIR as well")
+    for option, given in (
+        ("--pictures", arguments.pictures),
+        ("--overwrite", arguments.overwrite),
+        ("--part-size", arguments.part_size),
+        ("--distributed", _distributed(arguments)),
+    ):
+        if arguments.out is None and given:
+            raise CliError(f"{option} needs a folder to write to: give --out DIR as well")
     confidences = tuple(arguments.confidence)
     if len(set(confidences)) < len(confidences):
         raise CliError(f"--confidence has a value twice: {' '.join(f'{value:g}' for value in confidences)}")
 
-    from mnistpro_jax.analysis.folder import results_folder
+    from mnistpro_jax.analysis.folder import PARTS, results_folder
     from mnistpro_jax.evaluation import evaluate
 
     request = _request(arguments)
+    if _distributed(arguments) or arguments.part_size or (arguments.out and (arguments.out / PARTS).exists()):
+        return _evaluate_in_parts(arguments, request)
     with contextlib.ExitStack() as stack:
         folder = None
         if arguments.out is not None:
             folder = stack.enter_context(results_folder(arguments.out, arguments.overwrite))
         with _progress() as report:
-            runs = []
-            for run in evaluate(request, report):
-                runs.append(run)
-                if folder is not None:
-                    report("writing", 0, 0)
-                    name = "" if len(confidences) < 2 else _run_folder(run)
-                    _write_run(folder / name, run, arguments.pictures or 0)
-        summaries = [run.summary for run in runs]
-        printed: dict[str, Any] = summaries[0] if len(confidences) < 2 else {"runs": summaries}
-        if folder is not None and len(confidences) > 1:
-            from mnistpro_jax.analysis.records import write_json
+            summaries = _write_runs(arguments, folder, evaluate(request, report), report)
+    return _print_summaries(arguments, summaries)
 
-            write_json(folder / "summary.json", printed)
 
+def _distributed(arguments: argparse.Namespace) -> bool:
+    named = (arguments.coordinator, arguments.processes, arguments.process)
+    return bool(arguments.distributed) or any(value is not None for value in named)
+
+
+def _evaluate_in_parts(arguments: argparse.Namespace, request: EvaluationRequest) -> int:
+    """As ``_evaluate``, going on from the parts that are there, alone or as one of several processes."""
+    from mnistpro_jax import hosts
+    from mnistpro_jax.analysis.folder import PARTS, check_free, results_folder
+    from mnistpro_jax.parts import Parts, evaluate_parts
+
+    check_free(arguments.out, arguments.overwrite)
+    with contextlib.ExitStack() as stack:
+        if _distributed(arguments):
+            hosts.join(
+                arguments.coordinator,
+                arguments.processes,
+                arguments.process,
+                timeout=arguments.join_timeout,
+                heartbeat=arguments.heartbeat,
+            )
+            stack.callback(hosts.leave)
+        import jax
+
+        me, processes = jax.process_index(), jax.process_count()
+        parts = Parts(arguments.out / PARTS, request, arguments.part_size, processes)
+        if parts.folder.exists():
+            there = len(parts) - len(parts.missing())
+            _note(f"{there} of {len(parts)} parts are there already")
+        try:
+            with _progress() as report:
+                runs = evaluate_parts(request, parts, report)
+                if runs is None:
+                    _note(f"process {me} of {processes} is done; process 0 writes the results")
+                    return 0
+                with results_folder(arguments.out, arguments.overwrite) as folder:
+                    summaries = _write_runs(arguments, folder, runs, report)
+        except KeyboardInterrupt:
+            _note(f"interrupted; the same command goes on from the finished parts in {parts.folder}")
+            return 130
+        parts.remove()
+    return _print_summaries(arguments, summaries)
+
+
+def _write_runs(
+    arguments: argparse.Namespace, folder: Path | None, runs: Iterable[Evaluation], report: Report
+) -> list[dict[str, Any]]:
+    """Write each run as it comes; returns their summaries."""
+    several = len(arguments.confidence) > 1
+    summaries = []
+    for run in runs:
+        summaries.append(run.summary)
+        if folder is not None:
+            report("writing", 0, 0)
+            _write_run(folder / (_run_folder(run) if several else ""), run, arguments.pictures or 0)
+    if folder is not None and several:
+        from mnistpro_jax.analysis.records import write_json
+
+        write_json(folder / "summary.json", {"runs": summaries})
+    return summaries
+
+
+def _print_summaries(arguments: argparse.Namespace, summaries: list[dict[str, Any]]) -> int:
+    several = len(arguments.confidence) > 1
     if arguments.split == "train":
         _note("warning: these are training images; results do not compare with those of the test split")
     if arguments.json:
-        print(json.dumps(printed, indent=2, allow_nan=False))
+        print(json.dumps({"runs": summaries} if several else summaries[0], indent=2, allow_nan=False))
     else:
         from mnistpro_jax.analysis import tables
 
-        if len(confidences) < 2:
-            tables.print_summary(_stdout(), summaries[0])
-        else:
+        if several:
             tables.print_sweep(_stdout(), summaries)
+        else:
+            tables.print_summary(_stdout(), summaries[0])
     if arguments.out is not None:
         _note(f"results are in {arguments.out}")
     return 0
@@ -472,6 +595,7 @@ def _request(arguments: argparse.Namespace) -> EvaluationRequest:
         budget=arguments.budget,
         outline=arguments.outline,
         batch=arguments.batch,
+        devices=arguments.devices,
         weights=arguments.weights,
     )
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
+from jax.sharding import AxisType
 
 T = TypeVar("T")
 
@@ -67,8 +68,9 @@ def where_needed(
             selected: T = batched_select(needed, arguments, otherwise, shared)
             return selected
 
-        if not needed_batched or any(jax.tree.leaves(shared_batched)) or not on_cpu():
-            # One decision for all, nothing shared (params swept by vmap), or no CPU: the plain form.
+        if not needed_batched or any(jax.tree.leaves(shared_batched)) or not on_cpu() or _partitioned():
+            # One decision for all, nothing shared (params swept by vmap), no CPU, or lanes that XLA divides over
+            # devices, between which gathering would move them: the plain form.
             return every(), jax.tree.map(lambda _: True, otherwise)
 
         def compact() -> T:
@@ -131,6 +133,12 @@ def on_cpu() -> bool:
     if device is None:
         return jax.default_backend() == "cpu"
     return (device if isinstance(device, str) else device.platform) == "cpu"
+
+
+def _partitioned() -> bool:
+    """Whether XLA divides programs traced now over several devices by itself (not so within ``shard_map``)."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return any(kind == AxisType.Auto for kind in mesh.axis_types) and mesh.size > 1
 
 
 def _positions(flags: jax.Array) -> jax.Array:

@@ -7,6 +7,7 @@ run.summary["accuracy"], run.summary["accuracy_ci95"]
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +25,15 @@ from mnistpro_jax.analysis.outcomes import Flags, Outcomes
 from mnistpro_jax.analysis.records import episode_records
 from mnistpro_jax.analysis.summary import RunSettings, summarise
 from mnistpro_jax.rollouts import Trajectories, rollout
+from mnistpro_jax.sharding import episode_mesh, num_devices, on_each_device, replicated, row_each
 from mnistpro_jax.worlds.bank import Bank
 from mnistpro_jax.worlds.digits import episode_bank
 from mnistpro_jax.worlds.published import PUBLISHED_LEVELS, canvas_of
 
 if TYPE_CHECKING:
-    from mnistpro_jax.env import Environment
+    from jax.sharding import Mesh
+
+    from mnistpro_jax.env import Environment, EnvParams
 
 Report = Callable[[str, int, int], None]
 """Called with (what is being done, finished, total); total is 0 where it is not known."""
@@ -45,8 +49,9 @@ class EvaluationRequest:
     None for the published list. source, split: see ``mnistpro_jax.data.load``; the agent reads with the
     training split of the same source. seed: 0 .. 2^32 - 1. confidences: a run for each; empty for the agent's
     default. window, stride: pixels. budget: steps, None for the published rule. outline: whether the outline
-    hides the window's rim from the agent. batch: episodes side by side, None for what suits the device. weights: a
-    folder with a learned agent's weights, None for those in the package.
+    hides the window's rim from the agent. batch: episodes side by side on each device, None for what suits it. devices:
+    how many of this process's devices the episodes are split over, None for all. weights: a folder with a learned
+    agent's weights, None for those in the package.
     """
 
     level: int = 1
@@ -61,6 +66,7 @@ class EvaluationRequest:
     budget: int | None = None
     outline: bool = True
     batch: int | None = None
+    devices: int | None = None
     weights: Path | None = None
 
 
@@ -94,73 +100,131 @@ class Evaluation:
 def evaluate(request: EvaluationRequest, report: Report | None = None) -> Iterator[Evaluation]:
     """Run the agent once for each confidence threshold, yielding as runs finish.
 
-    Same request, same results, whatever ``batch`` is: episode i's images follow from (seed, i), its start and
-    the agent's randomness from the seed and i. Bank, reader and compiled programs are shared by the runs.
+    Same request, same results, whatever ``batch`` and ``devices`` are: episode i's images follow from (seed, i), its
+    start and the agent's randomness from the seed and i. Bank, reader and compiled programs are shared by the runs.
 
     Raises ValueError (DataError included) for requests that make no sense, before any work is done where
     possible.
     """
-    say = report or (lambda what, done, total: None)
-    _check(request)
-    say("loading images", 0, 0)
-    dataset = data.load(request.source, request.split)
-    env, bank = world(request, dataset)
-    params = registration.make_params(env, bank, budget=request.budget)
-    geometry = Geometry.of(env)
-    count = len(bank.episodes.scenes) if bank.episodes is not None else 0
+    prepared = prepare(request, report)
+    control = prepared.control(0, prepared.count)
+    for confidence in prepared.confidences:
+        trajectories = prepared.play(confidence, 0, prepared.count)
+        yield prepared.evaluation(confidence, trajectories, control)
 
-    reader: Reader | None = None
-    control = None
-    reads = reads_with(request.agent)
-    if is_learned(request.agent):
-        make_agent(
-            request.agent, geometry, weights=request.weights
-        )  # refuses a world that it was not made for
-    if reads == "bank":
-        say("reader: preparing the training images", 0, 0)
-        reader = build_reader(data.load(request.source, "train"), native_factor=env.native_factor)
-    elif reads == "network":
-        reader = trained_reader(request.weights)
-    if reader is not None:
-        control = _control_correct(reader, bank, say)
 
-    for confidence in request.confidences or (None,):
-        chosen: dict[str, Any] = {"num_classes": dataset.num_classes}
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prepared:
+    """A request with all that its runs share. count: its episodes. confidences: of its runs, None for agents without.
+
+    params are on every device of the mesh. say: where progress is reported.
+    """
+
+    request: EvaluationRequest
+    dataset: data.Dataset
+    env: Environment
+    params: EnvParams
+    reader: Reader | None
+    mesh: Mesh | None
+    count: int
+    confidences: tuple[float | None, ...]
+    say: Report
+
+    def control(self, first: int, count: int) -> Flags | None:
+        """Whether the reader reads the unmasked canvases of ``count`` episodes from ``first`` on right, bool (count,);
+        None where the agent has no reader."""
+        if self.reader is None:
+            return None
+        return _control_correct(self.reader, self.params.bank, self.mesh, first, count, self.say)
+
+    @property
+    def batch(self) -> int:
+        """Episodes side by side on each device."""
+        return self.request.batch or _default_batch(reads_with(self.request.agent))
+
+    def play(
+        self, confidence: float | None, first: int, count: int, chunk: int | None = None
+    ) -> Trajectories:
+        """``count`` episodes from number ``first`` on; chunk: see ``rollouts.rollout``."""
+        request = self.request
+        chosen: dict[str, Any] = {"num_classes": self.dataset.num_classes}
         if has_confidence(request.agent):
-            if confidence is None:
-                confidence = default_confidence(request.level, request.agent)
-            chosen = {"reader": reader, "confidence": confidence, "weights": request.weights}
-        what = (
-            request.agent if len(request.confidences) < 2 else f"{request.agent}, confidence {confidence:g}"
-        )
-        say(f"{what}: compiling", 0, 0)
-        trajectories = rollout(
+            chosen = {"reader": self.reader, "confidence": confidence, "weights": request.weights}
+        several = len(self.confidences) > 1
+        what = f"{request.agent}, confidence {confidence:g}" if several else request.agent
+        self.say(f"{what}: compiling", 0, 0)
+        return rollout(
             jax.random.key(request.seed),
-            env,
-            params,
-            make_agent(request.agent, geometry, **chosen),
+            self.env,
+            self.params,
+            make_agent(request.agent, Geometry.of(self.env), **chosen),
             count,
-            batch_size=request.batch or _default_batch(reads),
-            progress=lambda done, total, what=what: say(f"{what}: episodes", done, total),  # type: ignore[misc]
+            first_episode=first,
+            batch_size=self.batch,
+            chunk_size=chunk,
+            mesh=self.mesh,
+            progress=lambda done, total: self.say(f"{what}: episodes", done, total),
         )
+
+    def evaluation(
+        self, confidence: float | None, trajectories: Trajectories, control: Flags | None
+    ) -> Evaluation:
+        """The finished run of all episodes."""
+        request = self.request
         settings = RunSettings(
             level=request.level,
-            window=env.window,
-            stride=env.stride,
-            budget=int(params.budget),
-            outline=env.outline,
-            source=dataset.source,
-            split=dataset.split,
+            window=self.env.window,
+            stride=self.env.stride,
+            budget=int(self.params.budget),
+            outline=self.env.outline,
+            source=self.dataset.source,
+            split=self.dataset.split,
             episode_list="published" if request.episodes is None else "random",
-            num_classes=dataset.num_classes,
+            num_classes=self.dataset.num_classes,
             agent=request.agent,
             confidence=confidence,
             seed=request.seed,
             weights=None if request.weights is None else str(request.weights),
         )
-        pixels = env.height * env.width
+        pixels = self.env.height * self.env.width
         outcomes = Outcomes.of(trajectories.statistics, pixels)
-        yield Evaluation(settings, dataset, trajectories, outcomes, control, pixels)
+        return Evaluation(settings, self.dataset, trajectories, outcomes, control, pixels)
+
+
+def prepare(request: EvaluationRequest, report: Report | None = None) -> Prepared:
+    """Load images and reader, build the bank, and put them on the devices. Raises as ``evaluate``."""
+    say = report or (lambda what, done, total: None)
+    check(request)
+    mesh = episode_mesh(request.devices)
+    say("loading images", 0, 0)
+    dataset = data.load(request.source, request.split)
+    env, bank = world(request, dataset)
+    params = registration.make_params(env, bank, budget=request.budget)
+    reader: Reader | None = None
+    reads = reads_with(request.agent)
+    if is_learned(request.agent):
+        # Refuses a world that it was not made for.
+        make_agent(request.agent, Geometry.of(env), weights=request.weights)
+    if reads == "bank":
+        say("reader: preparing the training images", 0, 0)
+        reader = build_reader(data.load(request.source, "train"), native_factor=env.native_factor)
+    elif reads == "network":
+        reader = trained_reader(request.weights)
+    confidences: tuple[float | None, ...] = request.confidences
+    if not confidences:
+        needs_one = has_confidence(request.agent)
+        confidences = (default_confidence(request.level, request.agent) if needs_one else None,)
+    return Prepared(
+        request=request,
+        dataset=dataset,
+        env=env,
+        params=replicated(params, mesh),
+        reader=replicated(reader, mesh),
+        mesh=mesh,
+        count=len(bank.episodes.scenes) if bank.episodes is not None else 0,
+        confidences=confidences,
+        say=say,
+    )
 
 
 def draw_indices(num_images: int, level: int, num_episodes: int, seed: int) -> npt.NDArray[np.int32]:
@@ -192,7 +256,8 @@ def world(request: EvaluationRequest, dataset: data.Dataset) -> tuple[Environmen
     return registration.environment(bank, start="stroke", **static), bank
 
 
-def _check(request: EvaluationRequest) -> None:
+def check(request: EvaluationRequest) -> None:
+    """Raise ValueError for a request that makes no sense."""
     if request.level < 1:
         raise ValueError(f"level is {request.level}; expected the number of digits, 1 or more")
     if request.confidences and not has_confidence(request.agent):
@@ -241,26 +306,32 @@ def trained_reader(weights: Path | None = None) -> Reader:
     return shipped.load_reader(weights)[0]
 
 
-def _control_correct(reader: Reader, bank: Bank, say: Report) -> Flags:
-    """Whether the reader reads the unmasked canvas of each listed episode right, bool (E,)."""
+def _control_correct(
+    reader: Reader, bank: Bank, mesh: Mesh | None, first: int, count: int, say: Report
+) -> Flags:
+    """Whether the reader reads the unmasked canvas of each listed episode right, bool (count,)."""
     assert bank.episodes is not None
-    listed, episodes = np.unique(np.asarray(bank.episodes.scenes), axis=0, return_inverse=True)
+    scenes = np.asarray(bank.episodes.scenes)[first : first + count]
+    listed, episodes = np.unique(scenes, axis=0, return_inverse=True)
     correct = np.empty(len(listed), bool)
-    for first in range(0, len(listed), _READ_AT_ONCE):
-        say("control: reading whole canvases", first, len(listed))
+    devices = num_devices(mesh)
+    at_once = devices * _READ_AT_ONCE
+    for start in range(0, len(listed), at_once):
+        say("control: reading whole canvases", start, len(listed))
         # The last one is filled up, so that all have the shape that was compiled.
-        rows = np.minimum(np.arange(first, first + _READ_AT_ONCE), len(listed) - 1)
-        right = np.asarray(_read_right(reader, bank, jnp.asarray(listed[rows], jnp.int32)))
-        correct[first : first + _READ_AT_ONCE] = right[: len(listed) - first]
+        rows = np.minimum(np.arange(start, start + at_once), len(listed) - 1).reshape(devices, -1)
+        right = _read_right(mesh, (reader, bank), row_each(listed[rows].astype(np.int32), mesh))
+        correct[start : start + at_once] = np.asarray(right).reshape(-1)[: len(listed) - start]
     return correct[episodes.reshape(-1)]
 
 
-@jax.jit
-def _read_right(reader: Reader, bank: Bank, scenes: jax.Array) -> jax.Array:
-    """scenes: int32 (B, m). Returns bool (B,)."""
+@functools.partial(jax.jit, static_argnames="mesh")
+def _read_right(mesh: Mesh | None, reader_and_bank: tuple[Reader, Bank], scenes: jax.Array) -> jax.Array:
+    """scenes: int32 (devices, B, m). Returns bool (devices, B)."""
 
-    def right(scene: jax.Array) -> jax.Array:
+    def right(shared: tuple[Reader, Bank], scene: jax.Array) -> jax.Array:
+        reader, bank = shared
         stroke = bitmap.pool(bank.canvas(scene), bank.width, bank.native_factor)
         return jnp.all(full_read(reader, stroke).digits == bank.label(scene))
 
-    return jax.vmap(right)(scenes)
+    return on_each_device(jax.vmap(right, in_axes=(None, 0)), mesh)(reader_and_bank, scenes)

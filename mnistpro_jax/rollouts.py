@@ -2,8 +2,8 @@
 
 A fixed number of lanes runs episodes side by side; a lane whose episode ends takes the next one, so that long
 episodes do not hold up short ones. All randomness of an episode comes from its own number, so that its result
-does not depend on how many lanes or chunks there were. Memory is bounded by the chunk, whatever the number of
-episodes; finished chunks go to the host.
+does not depend on how many lanes, chunks or devices there were. Memory is bounded by the chunk, whatever the number
+of episodes; finished chunks go to the host. On several devices each runs its own part of a chunk in a loop of its own.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from numpy.typing import NDArray
 
 from mnistpro_jax.compile_hints import where_needed
 from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.sharding import num_devices, on_each_device, parts_of, replicated, row_each
 from mnistpro_jax.types import Ending, EpisodeStatistics, Kind, Observation, State, pytree
 
 if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
     from mnistpro_jax.agents.base import Policy
 
 Progress = Callable[[int, int], None]
@@ -60,16 +63,21 @@ class Trajectories:
 
 @pytree
 class _Plan:
-    """Which episodes a rollout consists of. scenes: int32 (N, m) or None. starts: int32 (N, 2) or None."""
+    """The episodes of one device in a chunk: numbers base .. base + limit - 1 of the rollout.
 
-    key: jax.Array
-    scenes: jax.Array | None
-    starts: jax.Array | None
+    base, limit: int32 (). scenes: int32 (rows, m) or None. starts: int32 (rows, 2) or None. Made for all devices at
+    once, with a leading axis of devices.
+    """
+
+    base: Any
+    limit: Any
+    scenes: Any
+    starts: Any
 
 
 @pytree
 class _Lanes:
-    """Everything that the loop carries. episode: int32 (B,), number within the chunk."""
+    """Everything that the loop carries. episode: int32 (B,), number within the device's part of the chunk."""
 
     episode: jax.Array
     key: jax.Array
@@ -93,8 +101,10 @@ def rollout(
     *,
     scenes: NDArray[np.integer] | None = None,
     starts: NDArray[np.integer] | None = None,
+    first_episode: int = 0,
     batch_size: int = 1024,
     chunk_size: int | None = None,
+    mesh: Mesh | None = None,
     progress: Progress | None = None,
 ) -> Trajectories:
     """Run ``policy`` for ``num_episodes`` episodes.
@@ -105,24 +115,32 @@ def rollout(
     the environment's start rule.
 
     policy: see ``agents.base.Policy``; the environment shows it the observation mode that it asks for.
-    batch_size: lanes. chunk_size: episodes kept on the device (16 a lane). progress: called with (finished, total)
-    a few times a second.
+    first_episode: number of the first episode, so that a long rollout can be done in parts: episodes 500 to 599 are
+    the same whether they are run alone or within 1,000. batch_size: lanes of each device. chunk_size: episodes kept
+    on the devices (16 a lane). mesh: see ``sharding.episode_mesh``; the episodes are divided over its devices, whose
+    numbers of episodes differ by at most one (rows and lanes that are left over idle), and the results are those of
+    one device. progress: called with (finished, total) a few times a second.
 
     Raises ValueError for counts below 1 and for arrays that do not fit.
     """
     for name, value in (("num_episodes", num_episodes), ("batch_size", batch_size)):
         if value < 1:
             raise ValueError(f"{name} is {value}; expected 1 or more")
+    if first_episode < 0:
+        raise ValueError(f"first_episode is {first_episode}; expected 0 or more")
     env = dataclasses.replace(env, observation=policy.observation)
-    lanes = min(batch_size, num_episodes)
-    chunk = min(num_episodes, max(lanes, chunk_size if chunk_size is not None else 16 * lanes))
+    devices = num_devices(mesh)
+    # Shapes are those of one device's part.
+    most = -(-(num_episodes if chunk_size is None else max(1, chunk_size)) // devices)
+    lanes = min(batch_size, most)
+    rows = min(most, 16 * lanes) if chunk_size is None else most
     if np.ndim(params.budget) != 0:
         raise ValueError("params.budget has a batch axis; run one rollout for each value")
     length = int(params.budget)
 
     bank = params.bank
     if scenes is None and bank.episodes is not None:
-        order = np.arange(num_episodes) % bank.episodes.scenes.shape[0]
+        order = (first_episode + np.arange(num_episodes)) % bank.episodes.scenes.shape[0]
         scenes = np.asarray(bank.episodes.scenes)[order]
         if starts is None and env.start == "published" and bank.episodes.starts is not None:
             starts = np.asarray(bank.episodes.starts)[order]
@@ -134,64 +152,84 @@ def rollout(
             f"scenes span {np.min(scenes)}..{np.max(scenes)}; the bank has tiles 0..{bank.num_tiles - 1}"
         )
 
+    shared = replicated((params, policy, key), mesh)
     parts: list[Trajectories] = []
-    for first in range(0, num_episodes, chunk):
-        count = min(chunk, num_episodes - first)
-        # The last chunk keeps the shape, and with it the compiled program.
-        rows = np.minimum(np.arange(first, first + chunk), num_episodes - 1)
+    for first in range(0, num_episodes, devices * rows):
+        firsts, counts = parts_of(min(devices * rows, num_episodes - first), devices)
+        firsts = first + firsts
+        # Parts that are too short keep the shape, and with it the compiled program.
+        chosen = np.minimum(firsts[:, None] + np.arange(rows), num_episodes - 1)
         plan = _Plan(
-            key,
-            None if scenes is None else jnp.asarray(np.asarray(scenes)[rows], jnp.int32),
-            None if starts is None else jnp.asarray(np.asarray(starts)[rows], jnp.int32),
+            (first_episode + firsts).astype(np.int32),
+            counts,
+            None if scenes is None else np.asarray(scenes, np.int32)[chosen],
+            None if starts is None else np.asarray(starts, np.int32)[chosen],
         )
-        parts.append(
-            _collect(env, params, policy, plan, first, count, lanes, chunk, length, num_episodes, progress)
-        )
+        said = functools.partial(_say, progress, first, num_episodes)
+        parts.append(_collect(env, mesh, _Sizes(lanes, rows, length), shared, plan, said))
     joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *[_as_tree(part) for part in parts])
     return Trajectories(*joined)
+
+
+def _say(progress: Progress | None, before: int, total: int, finished: int) -> None:
+    if progress is not None:
+        progress(before + finished, total)
 
 
 def _as_tree(part: Trajectories) -> tuple[Any, ...]:
     return part.indices, part.windows, part.kinds, part.statistics
 
 
+@dataclasses.dataclass(frozen=True)
+class _Sizes:
+    """Shapes of a rollout's programs. lanes, rows: of each device. length: steps of an episode."""
+
+    lanes: int
+    rows: int
+    length: int
+
+
 def _collect(
     env: Environment,
-    params: EnvParams,
-    policy: Policy[Any],
+    mesh: Mesh | None,
+    sizes: _Sizes,
+    shared: tuple[EnvParams, Policy[Any], jax.Array],
     plan: _Plan,
-    first: int,
-    count: int,
-    lanes: int,
-    chunk: int,
-    length: int,
-    total: int,
-    progress: Progress | None,
+    say: Callable[[int], None],
 ) -> Trajectories:
-    """One chunk of episodes, numbers first .. first + count - 1."""
-    base, limit = jnp.asarray(first, jnp.int32), jnp.asarray(count, jnp.int32)
-    carry = _begin(env, lanes, chunk, length, params, policy, plan, base)
+    """One chunk: the episodes of ``plan``, whose leaves have a leading axis of devices."""
+    limits = plan.limit
+    plan = row_each(plan, mesh)
+    carry = _begin(env, mesh, sizes, shared, plan)
     turns = 4
     while True:
         began = time.monotonic()
-        carry = _advance(env, length, params, policy, plan, base, limit, jnp.asarray(turns, jnp.int32), carry)
-        finished = int(carry.finished)
-        if progress is not None:
-            progress(first + finished, total)
-        if finished >= count:
+        carry = _advance(env, mesh, shared, np.int32(turns), plan, carry)
+        finished = int(np.asarray(carry.finished).sum())
+        say(finished)
+        if finished >= limits.sum():
             break
         # Come back to the host a few times a second: for progress, and so that Ctrl-C is heard.
         turns = min(2 * turns, 1 << 20) if time.monotonic() - began < 0.25 else max(1, turns // 2)
+
+    def joined(leaf: jax.Array) -> NDArray[Any]:
+        return np.concatenate([rows[:limit] for rows, limit in zip(np.asarray(leaf), limits, strict=True)])
+
     results = (carry.indices, carry.windows, carry.kinds, carry.statistics)
-    return Trajectories(*jax.tree.map(lambda leaf: np.asarray(leaf)[:count], results))
+    return Trajectories(*jax.tree.map(joined, results))
 
 
 def _start(
-    env: Environment, params: EnvParams, policy: Policy[Any], plan: _Plan, base: jax.Array, episode: jax.Array
+    env: Environment,
+    params: EnvParams,
+    policy: Policy[Any],
+    rollout_key: jax.Array,
+    plan: _Plan,
+    episode: jax.Array,
 ) -> tuple[jax.Array, Observation, State, Any]:
     """The beginning of an episode: (its key for actions, observation, state, the policy's memory)."""
     scene_key, start_key, memory_key, action_key = jax.random.split(
-        jax.random.fold_in(plan.key, base + episode), 4
+        jax.random.fold_in(rollout_key, plan.base + episode), 4
     )
     if plan.scenes is None:
         observation, state = env.reset_env(scene_key, params)
@@ -203,25 +241,30 @@ def _start(
     return action_key, observation, state, policy.init(memory_key)
 
 
-@functools.partial(jax.jit, static_argnames=("env", "lanes", "chunk", "length"))
-def _begin(
-    env: Environment,
-    lanes: int,
-    chunk: int,
-    length: int,
-    params: EnvParams,
-    policy: Policy[Any],
-    plan: _Plan,
-    base: jax.Array,
+@functools.partial(jax.jit, static_argnames=("env", "mesh", "sizes"))
+def _begin(env: Environment, mesh: Mesh | None, sizes: _Sizes, shared: Any, plan: _Plan) -> _Lanes:
+    """Lanes with the first episodes, and empty records, on every device."""
+    return on_each_device(functools.partial(_first_lanes, env, sizes), mesh)(shared, plan)
+
+
+@functools.partial(jax.jit, static_argnames=("env", "mesh"), donate_argnames="carry")
+def _advance(
+    env: Environment, mesh: Mesh | None, shared: Any, turns: jax.Array, plan: _Plan, carry: _Lanes
 ) -> _Lanes:
-    """Lanes with the first episodes, and empty records."""
+    """At most ``turns`` steps of all lanes, on every device."""
+    return on_each_device(functools.partial(_turns, env), mesh)((shared, turns), (plan, carry))
+
+
+def _first_lanes(
+    env: Environment, sizes: _Sizes, shared: tuple[EnvParams, Policy[Any], jax.Array], plan: _Plan
+) -> _Lanes:
+    lanes, rows = sizes.lanes, sizes.rows
     episode = jnp.arange(lanes, dtype=jnp.int32)
-    key, observation, state, memory = jax.vmap(
-        lambda number: _start(env, params, policy, plan, base, number)
-    )(episode)
+    key, observation, state, memory = jax.vmap(lambda number: _start(env, *shared, plan, number))(episode)
     statistics = jax.eval_shape(
-        lambda s: env.statistics(s, params), jax.tree.map(lambda leaf: leaf[0], state)
+        lambda s: env.statistics(s, shared[0]), jax.tree.map(lambda leaf: leaf[0], state)
     )
+    first_xy = state.xy.astype(jnp.int16)
     return _Lanes(
         episode=episode,
         key=key,
@@ -230,31 +273,27 @@ def _begin(
         memory=memory,
         taken=jnp.asarray(lanes, jnp.int32),
         finished=jnp.zeros((), jnp.int32),
-        indices=jnp.zeros((chunk, env.num_digits), jnp.int32),
-        windows=jnp.full((chunk, length + 1, 2), -1, jnp.int16).at[:lanes, 0].set(state.xy.astype(jnp.int16)),
-        kinds=jnp.full((chunk, length), Kind.NONE, jnp.int8),
-        statistics=jax.tree.map(lambda leaf: jnp.zeros((chunk, *leaf.shape), leaf.dtype), statistics),
+        indices=jnp.zeros((rows, env.num_digits), jnp.int32),
+        windows=jnp.full((rows, sizes.length + 1, 2), -1, jnp.int16).at[:lanes, 0].set(first_xy),
+        kinds=jnp.full((rows, sizes.length), Kind.NONE, jnp.int8),
+        statistics=jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype), statistics),
     )
 
 
-@functools.partial(jax.jit, static_argnames=("env", "length"), donate_argnames="carry")
-def _advance(
+def _turns(
     env: Environment,
-    length: int,
-    params: EnvParams,
-    policy: Policy[Any],
-    plan: _Plan,
-    base: jax.Array,
-    limit: jax.Array,
-    turns: jax.Array,
-    carry: _Lanes,
+    shared_and_turns: tuple[tuple[EnvParams, Policy[Any], jax.Array], jax.Array],
+    own: tuple[_Plan, _Lanes],
 ) -> _Lanes:
-    """At most ``turns`` steps of all lanes."""
-    shared = (params, policy, plan, base)
+    """At most so many steps of one device's lanes."""
+    (params, policy, rollout_key), turns = shared_and_turns
+    plan, carry = own
+    limit = plan.limit
+    shared = (params, policy, rollout_key, plan)
 
-    def start(episode: jax.Array, shared: tuple[Any, ...]) -> tuple[jax.Array, Observation, State, Any]:
-        params, policy, plan, base = shared
-        return _start(env, params, policy, plan, base, episode)
+    def start(episode: jax.Array, shared: Any) -> tuple[jax.Array, Observation, State, Any]:
+        params, policy, rollout_key, plan = shared
+        return _start(env, params, policy, rollout_key, plan, episode)
 
     def turn(lanes: _Lanes) -> _Lanes:
         running = lanes.episode < limit
@@ -307,7 +346,8 @@ def _advance(
     def going_on(loop: tuple[jax.Array, _Lanes]) -> jax.Array:
         return (loop[0] < turns) & (loop[1].finished < limit)
 
-    return jax.lax.while_loop(going_on, body, (jnp.zeros((), jnp.int32), carry))[1]
+    finished: _Lanes = jax.lax.while_loop(going_on, body, (jnp.zeros((), jnp.int32), carry))[1]
+    return finished
 
 
 def ending_counts(statistics: EpisodeStatistics) -> dict[str, int]:

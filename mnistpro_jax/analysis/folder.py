@@ -11,6 +11,8 @@ from pathlib import Path
 SUMMARY = "summary.json"
 EPISODES = "episodes.jsonl"
 PICTURES = "pictures"
+PARTS = "parts"
+"""What an unfinished run in parts has done so far; not a result (``mnistpro_jax.parts``)."""
 RUN_PREFIX = "confidence-"
 """Folders of single runs within the folder of a threshold sweep."""
 
@@ -20,6 +22,22 @@ def results_in(folder: Path) -> list[Path]:
     named = [folder / name for name in (SUMMARY, EPISODES, PICTURES)]
     runs = sorted(path for path in folder.glob(f"{RUN_PREFIX}*") if (path / SUMMARY).is_file())
     return [path for path in named if path.exists()] + runs
+
+
+def check_free(folder: Path, overwrite: bool = False) -> list[Path]:
+    """The results in ``folder``, which there may be only for overwriting.
+
+    Raises FileExistsError where there are some otherwise, NotADirectoryError where it is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; expected a folder to write results to")
+    existing = results_in(folder)
+    if existing and not overwrite:
+        names = ", ".join(entry.name for entry in existing[:3])
+        raise FileExistsError(
+            f"{folder} already holds results ({names}); choose another folder, or overwrite them"
+        )
+    return existing
 
 
 @contextlib.contextmanager
@@ -34,14 +52,7 @@ def results_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     both before anything is done.
     """
     folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file; expected a folder to write results to")
-    existing = results_in(folder)
-    if existing and not overwrite:
-        names = ", ".join(entry.name for entry in existing[:3])
-        raise FileExistsError(
-            f"{folder} already holds results ({names}); choose another folder, or overwrite them"
-        )
+    existing = check_free(folder, overwrite)
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
