@@ -30,7 +30,7 @@ DEBUG = "MNISTPRO_DEBUG"
 _LARGEST_SEED = 2**32 - 1
 _DEFAULT_WINDOW, _DEFAULT_STRIDE = 64, 32
 _LARGEST_LEVEL = 99
-_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "bench")
+_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "bench", "serve")
 
 
 class CliError(Exception):
@@ -154,9 +154,17 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         )
     )
     bench = command("bench", _bench, "measure how fast the simulator runs here", "mnistpro bench")
+    serve = command(
+        "serve",
+        _serve,
+        "a model server on the loopback address that plays from pictures, for tests and demonstrations",
+        "mnistpro serve --port 8765 --latency-median 0.05 --latency-sigma 1 --fail-429 0.02",
+    )
     # Only where it is asked for: everything else starts without it.
     if arguments and arguments[0] == "bench":
         _benchmark().add_arguments(bench)
+    if arguments and arguments[0] == "serve":
+        _room("demo_server.command").add_arguments(serve)
     return parser
 
 
@@ -691,9 +699,18 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 
 def _benchmark() -> Any:
+    return _room("benchmark")
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    return int(_room("demo_server.command").run(arguments))
+
+
+def _room(name: str) -> Any:
+    """A module that declares and runs a command of its own."""
     import importlib
 
-    return importlib.import_module("mnistpro_jax.benchmark")
+    return importlib.import_module(f"mnistpro_jax.{name}")
 
 
 # ---- Output ------------------------------------------------------------------------------------------------
