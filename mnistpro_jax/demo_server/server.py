@@ -106,7 +106,10 @@ class DemoServer:
         self.draws = FaultDraws(self.settings.faults)
         self._http = _Server((HOST, self.settings.port), _Handler)
         self._http.demo = self
-        self._thread = threading.Thread(target=self._http.serve_forever, name="demo-server", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name="demo-server", daemon=True)
+
+    def _listen(self) -> None:
+        self._http.serve_forever(poll_interval=0.05)
 
     @property
     def port(self) -> int:
