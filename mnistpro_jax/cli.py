@@ -30,7 +30,7 @@ DEBUG = "MNISTPRO_DEBUG"
 _LARGEST_SEED = 2**32 - 1
 _DEFAULT_WINDOW, _DEFAULT_STRIDE = 64, 32
 _LARGEST_LEVEL = 99
-_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "bench", "serve")
+_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "analyse", "bench", "serve")
 
 
 class CliError(Exception):
@@ -154,6 +154,12 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         )
     )
     bench = command("bench", _bench, "measure how fast the simulator runs here", "mnistpro bench")
+    analyse = command(
+        "analyse",
+        _analyse,
+        "tables, tests and a report from stored runs",
+        "mnistpro analyse runs/observer-2 runs/planner-2 --html report.html --csv tables",
+    )
     serve = command(
         "serve",
         _serve,
@@ -163,6 +169,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     # Only where it is asked for: everything else starts without it.
     if arguments and arguments[0] == "bench":
         _benchmark().add_arguments(bench)
+    if arguments and arguments[0] == "analyse":
+        _room("analysis.command").add_arguments(analyse)
     if arguments and arguments[0] == "serve":
         _room("demo_server.command").add_arguments(serve)
     return parser
@@ -700,6 +708,13 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 def _benchmark() -> Any:
     return _room("benchmark")
+
+
+def _analyse(arguments: argparse.Namespace) -> int:
+    room = _room("analysis.command")
+    with _progress() as report:
+        written = room.measure(arguments, report)
+    return int(room.show(arguments, written))
 
 
 def _serve(arguments: argparse.Namespace) -> int:

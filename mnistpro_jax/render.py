@@ -265,13 +265,13 @@ def read_episodes(path: str | Path) -> list[dict[str, Any]]:
                 f"{where}: not a complete JSON object ({error}); if the run was interrupted while writing, "
                 "remove this line or collect the episode again"
             ) from None
-        _check_record(record, where)
+        check_record(record, where)
         episodes.append(record)
     return episodes
 
 
-def _check_record(record: Any, where: str) -> None:
-    """Raise one ValueError that begins with ``where`` unless this is an episode record."""
+def check_record(record: Any, where: str) -> None:
+    """Raise one ValueError that begins with ``where`` unless this is an episode record (``read_episodes``)."""
     if not isinstance(record, dict):
         raise ValueError(f"{where}: expected one JSON object an episode, got {type(record).__name__}")
     missing = [name for name in _FIELDS if name not in record]
