@@ -23,7 +23,7 @@ EARLY = 0.5
 """Share of the budget that is left when an answer counts as early."""
 _ALL_PAIRS = 6  # runs of a level up to which all pairs are tested
 
-_RUN = (Column("level", "level", "count"), Column("run", "run"))
+_RUN = (Column("level", "level"), Column("run", "run"))
 
 
 def proportion(flags: npt.ArrayLike) -> Estimate:
@@ -142,7 +142,7 @@ def paired_sheet(runs: Sequence[StoredRun]) -> Sheet:
         f"test; Holm: adjusted for all pairs of this table. With more than {_ALL_PAIRS} runs of a level, pairs that "
         "differ in one setting alone are tested.",
         (
-            Column("level", "level", "count"),
+            Column("level", "level"),
             Column("first", "first"),
             Column("second", "second"),
             Column("episodes", "episodes", "count"),
@@ -308,8 +308,8 @@ def conditioned_sheet(runs: Sequence[StoredRun]) -> Sheet:
     for number in groups:
         name = f"{100 * BINS[number]:g} to {100 * BINS[number + 1]:g} %"
         columns += [
-            Column(f"count_{number}", f"episodes, {name}", "count"),
-            Column(f"accuracy_{number}", f"accuracy, {name}", "share"),
+            Column(f"count_{number}", f"{name}: episodes", "count"),
+            Column(f"accuracy_{number}", "accuracy", "share"),
         ]
     return Sheet(
         "conditioned",

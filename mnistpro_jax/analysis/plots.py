@@ -138,7 +138,7 @@ class Plot:
         return "".join([*parts, *self._marks, "</svg>"])
 
 
-def stacked_bars(rows: Sequence[tuple[str, Sequence[int]]], names: Sequence[str], width: int = 700) -> str:
+def stacked_bars(rows: Sequence[tuple[str, Sequence[int]]], names: Sequence[str], width: int = 1090) -> str:
     """One bar a row, cut into shares of the row's sum. rows: (text, counts by ``names``)."""
     label, height, gap = 230, 20, 8
     parts = [f'<svg class="plot wide" viewBox="0 0 {width} {len(rows) * (height + gap)}" role="img">']

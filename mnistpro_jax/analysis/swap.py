@@ -181,7 +181,7 @@ def swap_sheet(runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]]) -
         "without an answer included. p: exact McNemar against the run's own answers. Control: the same reader on "
         "whole canvases.",
         (
-            Column("level", "level", "count"),
+            Column("level", "level"),
             Column("run", "run"),
             Column("predictor", "predictor"),
             Column("own", "own answers", "share"),
@@ -246,7 +246,7 @@ def failures_sheet(runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]
         "left. Never seen: the same with less left. Not consolidated: all was seen, and the reader reads it right "
         "from the same canvas. Unreadable: the reader is wrong as well.",
         (
-            Column("level", "level", "count"),
+            Column("level", "level"),
             Column("run", "run"),
             Column("right", "right", "count"),
             *(Column(name.replace(" ", "_"), name, "count") for name in FAILURES),
