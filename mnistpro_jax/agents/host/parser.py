@@ -33,7 +33,7 @@ _THINKING = re.compile(r"<(think|thinking|thought)>.*?(</\1>|\Z)", re.IGNORECASE
 _BEGINNING = re.compile(r'\{\s*"')
 
 
-class _Contradiction(ValueError):
+class _ContradictionError(ValueError):
     """An object with the same key twice."""
 
 
@@ -84,7 +84,7 @@ def _objects(text: str) -> Iterator[dict[str, Any] | str]:
     while (beginning := _BEGINNING.search(text, position)) is not None:
         try:
             found, position = decoder.raw_decode(text, beginning.start())
-        except _Contradiction as error:
+        except _ContradictionError as error:
             yield str(error)
             position = json.JSONDecoder().raw_decode(text, beginning.start())[1]
         except json.JSONDecodeError as error:
@@ -103,12 +103,12 @@ def _objects(text: str) -> Iterator[dict[str, Any] | str]:
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with its keys in small letters. Raises ``_Contradiction`` where one comes twice with two values."""
+    """An object with its keys in small letters. Raises ``_ContradictionError`` where one comes twice with two values."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         name = key.strip().lower()
         if name in found and found[name] != value:
-            raise _Contradiction(f"the key {name!r} comes twice, with different values")
+            raise _ContradictionError(f"the key {name!r} comes twice, with different values")
         found[name] = value
     return found
 

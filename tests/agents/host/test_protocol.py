@@ -136,10 +136,10 @@ def test_nothing_is_left_to_fill_in(memory: str) -> None:
 @pytest.mark.parametrize("memory", ["image-only", "natural", "canvas+textual"])
 def test_the_last_turn_is_announced(memory: str) -> None:
     short = dataclasses.replace(WORLD, budget=6)
-    assert "last turn" in told(protocol(memory, world=short).messages(PAST, "now", "fused"))
-    assert "last turn" not in told(protocol(memory, world=short).messages(PAST[1:], "now", "fused"))
+    assert "your last turn" in told(protocol(memory, world=short).messages(PAST, "now", "fused"))
+    assert "your last turn" not in told(protocol(memory, world=short).messages(PAST[1:], "now", "fused"))
     quiet = protocol(memory, world=short, warning=False)
-    assert "last turn" not in told(quiet.messages(PAST, "now", "fused"))
+    assert "your last turn" not in told(quiet.messages(PAST, "now", "fused"))
 
 
 def test_further_attempts() -> None:
