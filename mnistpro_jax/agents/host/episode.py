@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from mnistpro_jax.agents.host import pictures
@@ -24,7 +25,7 @@ from mnistpro_jax.agents.host.contract import (
     Usage,
 )
 from mnistpro_jax.agents.host.ledger import Ledger
-from mnistpro_jax.agents.host.log import EpisodeLog
+from mnistpro_jax.agents.host.log import EpisodeLog, LogError
 from mnistpro_jax.agents.host.protocol import Past, Protocol
 from mnistpro_jax.agents.host.world import CODES, HostWorld, digest_of
 from mnistpro_jax.types import EpisodeStatistics, Kind
@@ -62,10 +63,10 @@ class Conversation:
         self._new: tuple[bytes, ...] = ()
         self._url = ""
         self._canvas_url: str | None = None
-        self._totals = [0, 0, Usage(), 0.0]
-        if not log.events:
-            corner = [int(part) for part in world.starts[episode]]
-            log.append({"event": "start", "episode": episode, "start_xy": corner})
+        self._calls = 0
+        self._failed_attempts = 0
+        self._usage = Usage()
+        self._latency = 0.0
 
     def show(self, words: Any, xy: Any, step: Any, observation: Any = None) -> None:
         """The environment shows the next turn: the window's bitmap, its corner, and the actions taken so far."""
@@ -109,39 +110,48 @@ class Conversation:
         """One turn: attempts until a reply says what to do, from the log where they were made before.
 
         Returns the turn's decision: OK with an action; UNPARSEABLE, where every attempt was; REFUSED or TRUNCATED,
-        where an attempt was and none succeeded; or a status of ``UNFINISHED``. Raises StopRun and OSError.
+        where an attempt was and none succeeded; or a status of ``UNFINISHED``. Raises nothing: a fault that concerns
+        the whole run (``StopRun``, a log that cannot be written or does not fit) stops the ledger, and the turn is
+        cancelled, so that other episodes come to their end in order.
         """
         failures: list[Decision] = []
-        for attempt in range(1, self.protocol.attempts + 1):
-            turn = self.turn(attempt)
-            decision = self.log.logged(turn)
-            if decision is None:
-                decision = await self._call(policy, ledger, turn)
-            else:
-                policy.remember(turn, decision)
-            if decision.status in UNFINISHED:
-                self.status, self.problem = decision.status, decision.problem
-                return decision
-            self._count(decision)
-            if decision.status == Status.OK:
-                self._past.append(Past(self._url, decision))
-                self.kinds.append(_code(decision))
-                return dataclasses.replace(decision, attempts=attempt)
-            failures.append(decision)
-            self._failed.append(decision.text)
+        try:
+            for attempt in range(1, self.protocol.attempts + 1):
+                decision = await self._attempt(self.turn(attempt), policy, ledger)
+                if decision.status in UNFINISHED:
+                    self.status, self.problem = decision.status, decision.problem
+                    return decision
+                self._count(decision)
+                if decision.action is not None:
+                    self._past.append(Past(self._url, decision))
+                    self.kinds.append(CODES[decision.action])
+                    return dataclasses.replace(decision, attempts=attempt)
+                failures.append(decision)
+                self._failed.append(decision.text)
+        except (StopRun, OSError, LogError) as error:
+            ledger.stop(error if isinstance(error, StopRun) else StopRun(_said(error)))
+            self.status = Status.CANCELLED
+            return Decision(Status.CANCELLED)
         verdict = _verdict(failures)
         self.status, self.problem = verdict.status, verdict.problem
         if verdict.status == Status.UNPARSEABLE:
             self.kinds.append(int(Kind.INVALID))
         return verdict
 
-    async def _call(self, policy: HostPolicy, ledger: Ledger, turn: Turn) -> Decision:
+    async def _attempt(self, turn: Turn, policy: HostPolicy, ledger: Ledger) -> Decision:
+        decision = self.log.logged(turn)
+        if decision is not None:
+            policy.remember(turn, decision)
+            return decision
         refusal, reserved = ledger.begin(turn)
         if refusal is not None:
             return Decision(refusal)
-        decision: Decision | None = None
         try:
             # Before the call, so that a full disk costs nothing.
+            if not self.log.events:
+                self.log.append(
+                    {"event": "start", "episode": self.episode, "start_xy": list(self.windows[0])}
+                )
             shown = self.log.keep_pictures(turn)
             decision = await policy.act(turn)
         except (StopRun, OSError):
@@ -168,9 +178,10 @@ class Conversation:
         return decision
 
     def _count(self, decision: Decision) -> None:
-        calls, attempts, usage, latency = self._totals
-        again = decision.status != Status.OK
-        self._totals = [calls + 1, attempts + again, usage + decision.usage, latency + decision.latency_s]
+        self._calls += 1
+        self._failed_attempts += decision.status != Status.OK
+        self._usage += decision.usage
+        self._latency += decision.latency_s
 
     def finish(self, statistics: EpisodeStatistics, xy: Any, ledger: Ledger) -> Played:
         """The end of the episode, or of this session's part of it. statistics, xy: of the last state.
@@ -178,28 +189,30 @@ class Conversation:
         Writes the log's last event unless the episode is unfinished.
         """
         # Where the last move used up the budget, its window was reached and not shown.
-        last = (int(xy[0]), int(xy[1]))
-        windows = [*self.windows, last][: int(statistics.moves) + 1]
+        x, y = np.asarray(xy).tolist()
+        windows = [*self.windows, (x, y)][: int(statistics.moves) + 1]
         record = self.world.record(self.episode, windows, self.kinds, statistics)
-        calls, again, usage, latency = self._totals
         if self.status not in COUNTED:
             record |= {"correct": None, "digits_correct": None}
         record |= {
             "status": self.status.value,
-            "calls": calls,
-            "failed_attempts": again,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cost": ledger.cost_of(usage),
-            "latency_s": round(latency, 6),
+            "calls": self._calls,
+            "failed_attempts": self._failed_attempts,
+            "input_tokens": self._usage.input_tokens,
+            "output_tokens": self._usage.output_tokens,
+            "latency_s": round(self._latency, 6),
             "problem": self.problem,
         }
         if self.status not in UNFINISHED:
-            # Without the cost: prices may change, tokens do not.
-            kept = {name: value for name, value in record.items() if name != "cost"}
-            self.log.append({"event": "end", "status": self.status.value, "record": kept})
+            try:
+                self.log.append({"event": "end", "status": self.status.value, "record": record})
+            except OSError as error:
+                ledger.stop(StopRun(_said(error)))
+                self.status = Status.CANCELLED
+                record |= {"status": self.status.value, "correct": None, "digits_correct": None}
         self.log.close()
-        return Played(self.episode, self.status, record)
+        # Not in the log: prices may change, tokens do not.
+        return Played(self.episode, self.status, {**record, "cost": ledger.cost_of(self._usage)})
 
 
 def finished_before(log: EpisodeLog, ledger: Ledger) -> Played | None:
@@ -214,9 +227,10 @@ def finished_before(log: EpisodeLog, ledger: Ledger) -> Played | None:
     return Played(log.episode, Status(log.end["status"]), record)
 
 
-def _code(decision: Decision) -> int:
-    assert decision.action is not None
-    return CODES[decision.action]
+def _said(error: OSError | LogError) -> str:
+    if isinstance(error, OSError):
+        return f"cannot write {error.filename or 'the log'}: {error.strerror or error}"
+    return str(error)
 
 
 def _verdict(failures: Sequence[Decision]) -> Decision:

@@ -29,7 +29,7 @@ class Ledger:
 
     calls: int = 0
     """Replies, those of earlier sessions included."""
-    usage: Usage = Usage()
+    usage: Usage = dataclasses.field(default_factory=Usage)
     cost: float = 0.0
     fault: StopRun | None = None
     """Why the run stopped by itself."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mnistpro_jax.agents.host.contract import COUNTED, Decision, HostPolicy, Status, StopRun
+from mnistpro_jax.agents.host.contract import COUNTED, HostPolicy
 from mnistpro_jax.agents.host.episode import Conversation, Played
 from mnistpro_jax.agents.host.ledger import Ledger
 from mnistpro_jax.agents.host.log import EpisodeLog
@@ -69,11 +69,11 @@ async def _play_group(
         live = np.arange(lanes) < len(group)
         while live.any():
             looks, corners, steps = jax.device_get((shown, states.xy, states.step))
-            lane_numbers = np.flatnonzero(live)
+            lane_numbers = np.flatnonzero(live).tolist()
             for lane in lane_numbers:
                 observation = _lane(looks.observation, lane) if policy.observation is not None else None
                 talks[lane].show(looks.words[lane], corners[lane], steps[lane], observation)
-            decisions = await asyncio.gather(*(decide(talks[lane], policy, ledger) for lane in lane_numbers))
+            decisions = await asyncio.gather(*(talks[lane].decide(policy, ledger) for lane in lane_numbers))
             kinds = np.zeros(lanes, np.int32)
             digits = np.zeros((lanes, world.env.num_digits), np.int32)
             for lane, decision in zip(lane_numbers, decisions, strict=True):
@@ -86,16 +86,6 @@ async def _play_group(
             talk.finish(world.statistics(_lane(last, lane)), last.xy[lane], ledger)
             for lane, talk in enumerate(talks)
         ]
-
-
-async def decide(talk: Conversation, policy: HostPolicy, ledger: Ledger) -> Decision:
-    """A turn whose fault for the whole run is kept in the ledger, so that the batch's other turns are not lost."""
-    try:
-        return await talk.decide(policy, ledger)
-    except (StopRun, OSError) as error:
-        ledger.stop(error if isinstance(error, StopRun) else StopRun(str(error)))
-        talk.status = Status.CANCELLED
-        return Decision(Status.CANCELLED)
 
 
 def _lane(tree: Any, lane: int) -> Any:

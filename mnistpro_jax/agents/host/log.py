@@ -182,11 +182,11 @@ class RunFolder:
                 raise LogError(
                     f"{self.path} holds other files ({', '.join(others[:3])}) and no {RUN}; choose an empty folder"
                 )
-        for name in (LOG, PICTURES):
-            (self.path / name).mkdir(exist_ok=True)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         sessions = [*sessions, {"started": now, **self._session}]
         write_json(described, {"config": self._config, "sessions": sessions})
+        for name in (LOG, PICTURES):
+            (self.path / name).mkdir(exist_ok=True)
 
     def episode(self, number: int) -> EpisodeLog:
         """The log of an episode."""

@@ -103,7 +103,7 @@ def _objects(text: str) -> Iterator[dict[str, Any] | str]:
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object with its keys in small letters. Raises ``_ContradictionError`` where one comes twice with two values."""
+    """An object with its keys in small letters. Raises ``_ContradictionError`` for a key with two values."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         name = key.strip().lower()

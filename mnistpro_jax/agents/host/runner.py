@@ -10,7 +10,9 @@ import asyncio
 import collections
 from collections.abc import Callable, Sequence
 
-from mnistpro_jax.agents.host.contract import COUNTED, HostPolicy, Status, StopRun
+import jax
+
+from mnistpro_jax.agents.host.contract import COUNTED, HostPolicy, Status
 from mnistpro_jax.agents.host.episode import Conversation, Played
 from mnistpro_jax.agents.host.ledger import Ledger
 from mnistpro_jax.agents.host.log import EpisodeLog
@@ -40,25 +42,17 @@ async def play(
     ledger: limits and counts. logs: where each episode's log is; in memory by default. rounds: how often an episode
     whose call failed is taken up again at the end. enlarge: whole factor of the pictures. done: called with each
     episode as it ends, or stops for this session. Where ``ledger`` stops the run, calls under way are waited for and
-    logged; a cancelled task logs nothing of them. Raises OSError where a log cannot be written.
+    logged; a cancelled task logs nothing of them.
     """
     book = ledger if ledger is not None else Ledger()
     waiting = collections.deque((number, 1) for number in episodes)
     results: dict[int, Played] = {}
-    broken: list[OSError] = []
 
     async def worker() -> None:
         while waiting:
             number, round_ = waiting.popleft()
             try:
                 played = await play_one(world, protocol, policy, number, book, logs(number), enlarge)
-            except StopRun as fault:
-                book.stop(fault)
-                continue  # this and all further episodes now come back as cancelled
-            except OSError as error:
-                broken.append(error)
-                book.stop(StopRun(str(error)))
-                continue
             finally:
                 policy.forget(number)
             if played.status == Status.API_ERROR and round_ < rounds and not book.stopped:
@@ -75,8 +69,6 @@ async def play(
         for task in workers:
             task.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-    if broken:
-        raise broken[0]
     return [results[number] for number in episodes if number in results]
 
 
@@ -89,13 +81,15 @@ async def play_one(
     log: EpisodeLog,
     enlarge: int = 1,
 ) -> Played:
-    """One episode, from its beginning or from where its log stops. Raises StopRun and OSError."""
+    """One episode, from its beginning or from where its log stops."""
     try:
         shown, state = world.begin(episode)
         conversation = Conversation(world, protocol, episode, log, enlarge)
         while True:
             observation = shown.observation if policy.observation is not None else None
-            conversation.show(shown.words, state.xy, state.step, observation)
+            # To the host in one go: single elements of device arrays are dear.
+            words, corner, step = jax.device_get((shown.words, state.xy, state.step))
+            conversation.show(words, corner, step, observation)
             decision = await conversation.decide(policy, ledger)
             if decision.status not in COUNTED:
                 break

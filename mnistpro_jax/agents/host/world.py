@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mnistpro_jax import registration
-from mnistpro_jax.agents.host.contract import ANSWER, MOVES, Decision, Status
+from mnistpro_jax.agents.host.contract import ANSWER, MOVES, Decision, HostPolicy, Status
 from mnistpro_jax.agents.host.protocol import World
 from mnistpro_jax.analysis.records import episode_records
 from mnistpro_jax.env import Environment, EnvParams
@@ -80,6 +80,11 @@ class HostWorld:
             outline=env.outline,
         )
 
+    def seen_by(self, policy: HostPolicy) -> HostWorld:
+        """The same episodes in the observation mode that an agent asks for."""
+        mode = policy.observation or self.env.observation
+        return dataclasses.replace(self, env=dataclasses.replace(self.env, observation=mode))
+
     def canvas(self, episode: int) -> npt.NDArray[np.uint8]:
         """The canvas of an episode, uint8 (H, W): 0 stroke, 255 background."""
         return canvas_of(self.dataset.images[self.indices[episode]])
@@ -139,15 +144,11 @@ class HostWorld:
         )[0]
 
 
-def host_world(request: EvaluationRequest, dataset: Dataset, observation: str | None = None) -> HostWorld:
-    """The episodes of a request. observation: the mode that the agent asks for, None for one without.
-
-    Raises ValueError for a request that makes no sense.
-    """
+def host_world(request: EvaluationRequest, dataset: Dataset) -> HostWorld:
+    """The episodes of a request. Raises ValueError for a request that makes no sense."""
     from mnistpro_jax import evaluation
 
     env, bank = evaluation.world(request, dataset)
-    env = dataclasses.replace(env, observation=observation or "packed")
     params = registration.make_params(env, bank, budget=request.budget)
     assert bank.episodes is not None
     scenes = np.asarray(bank.episodes.scenes)

@@ -16,7 +16,7 @@ class Reply:
     """A reply as text. status: OK, or REFUSED, TRUNCATED or API_ERROR, where there is nothing to parse."""
 
     text: str
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     status: Status = Status.OK
     problem: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
