@@ -30,7 +30,7 @@ DEBUG = "MNISTPRO_DEBUG"
 _LARGEST_SEED = 2**32 - 1
 _DEFAULT_WINDOW, _DEFAULT_STRIDE = 64, 32
 _LARGEST_LEVEL = 99
-_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "analyse", "bench", "serve")
+_COMMANDS = ("evaluate", "run", "frontier", "agents", "envs", "render", "analyse", "bench", "serve")
 
 
 class CliError(Exception):
@@ -133,6 +133,15 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             "mnistpro evaluate --level 2 --agent observer --episodes 500 --out runs/observer-2",
         )
     )
+    added = command(
+        "run",
+        _run,
+        "let a model behind an API play (or a script, an agent, a stored run), resumable",
+        "mnistpro run --model openai:gpt-5 --memory textual --horizon 4 --out runs/gpt-5",
+    )
+    # Only where it is asked for: everything else starts without it.
+    if arguments and arguments[0] == "run":
+        _run_command().add_arguments(added)
     _add_frontier(
         command(
             "frontier",
@@ -180,7 +189,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what to evaluate")
     what.add_argument(
         "--level",
-        type=_whole(1, _LARGEST_LEVEL),
+        type=whole(1, _LARGEST_LEVEL),
         default=1,
         metavar="N",
         help="digits side by side (default: 1)",
@@ -190,7 +199,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--episodes",
-        type=_episodes,
+        type=episodes,
         default=None,
         metavar="N",
         help="'published', the 100 published episodes of level 1 or 2; or how many to draw: at level 1 every "
@@ -208,7 +217,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--seed",
-        type=_whole(0, _LARGEST_SEED),
+        type=whole(0, _LARGEST_SEED),
         default=0,
         metavar="S",
         help="of images, starts and the agent's choices; the same seed gives the same results (default: 0)",
@@ -229,17 +238,17 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     world = parser.add_argument_group("world")
     world.add_argument(
         "--window",
-        type=_whole(1),
+        type=whole(1),
         default=_DEFAULT_WINDOW,
         metavar="PX",
         help="side of the window in pixels of the 224 x 224 N canvas (default: 64)",
     )
     world.add_argument(
-        "--stride", type=_whole(1), default=_DEFAULT_STRIDE, metavar="PX", help="pixels a move (default: 32)"
+        "--stride", type=whole(1), default=_DEFAULT_STRIDE, metavar="PX", help="pixels a move (default: 32)"
     )
     world.add_argument(
         "--budget",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="STEPS",
         help="actions an episode, the answer included (default: the window positions on the stride's grid, "
@@ -259,7 +268,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--overwrite", action="store_true", help="replace the results that are in DIR")
     output.add_argument(
         "--pictures",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="K",
         help="draw the first K episodes into DIR/pictures: contact sheets, GIFs, and a grid of what was seen",
@@ -267,7 +276,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     output.add_argument(
         "--batch",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="B",
         help="episodes side by side; changes speed and memory, not results (default: on a CPU 64 for agents "
@@ -288,7 +297,7 @@ def _add_weights(parser: argparse._ActionsContainer) -> None:
 
 def _add_frontier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--level", type=_whole(1, _LARGEST_LEVEL), default=1, metavar="N", help="digits (default: 1)"
+        "--level", type=whole(1, _LARGEST_LEVEL), default=1, metavar="N", help="digits (default: 1)"
     )
     parser.add_argument(
         "--agents",
@@ -299,7 +308,7 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--episodes",
-        type=_episodes,
+        type=episodes,
         default=1000,
         metavar="N",
         help="how many of the test split to draw, or 'published' (default: 1000)",
@@ -313,7 +322,7 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
         help="thresholds of the sweep, 0 to 1 (default: 0.5 0.7 0.8 0.9 0.95 0.97 0.98 0.99 0.995 0.999)",
     )
     parser.add_argument(
-        "--seed", type=_whole(0, _LARGEST_SEED), default=0, metavar="S", help="see evaluate (default: 0)"
+        "--seed", type=whole(0, _LARGEST_SEED), default=0, metavar="S", help="see evaluate (default: 0)"
     )
     _add_weights(parser)
     parser.add_argument(
@@ -326,7 +335,7 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", type=Path, metavar="EPISODES", help="folder of a run, or its episodes.jsonl"
     )
-    parser.add_argument("--episode", type=_whole(0), required=True, metavar="K", help="number of the episode")
+    parser.add_argument("--episode", type=whole(0), required=True, metavar="K", help="number of the episode")
     parser.add_argument(
         "--out",
         type=Path,
@@ -346,7 +355,7 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
+def whole(low: int, high: int | None = None) -> Callable[[str], int]:
     """A parser of whole numbers in low..high."""
     expected = f"a whole number, {low} or more" if high is None else f"a whole number, {low} to {high}"
 
@@ -362,11 +371,11 @@ def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def _episodes(text: str) -> int | None:
+def episodes(text: str) -> int | None:
     if text == "published":
         return None
     try:
-        return _whole(1)(text)
+        return whole(1)(text)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not 'published' or a whole number, 1 or more"
@@ -432,7 +441,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
             write_json(folder / "summary.json", printed)
 
     if arguments.split == "train":
-        _note("warning: these are training images; results do not compare with those of the test split")
+        note("warning: these are training images; results do not compare with those of the test split")
     if arguments.json:
         print(json.dumps(printed, indent=2, allow_nan=False))
     else:
@@ -443,7 +452,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         else:
             tables.print_sweep(_stdout(), summaries)
     if arguments.out is not None:
-        _note(f"results are in {arguments.out}")
+        note(f"results are in {arguments.out}")
     return 0
 
 
@@ -472,6 +481,19 @@ def _write_run(folder: Path, run: Evaluation, pictures: int) -> None:
             )
         write_grid(folder / names.PICTURES / "grid.png", chosen, canvases, window)
     write_json(folder / names.SUMMARY, run.summary)
+
+
+# ---- run ---------------------------------------------------------------------------------------------------
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    return int(_run_command().run(arguments))
+
+
+def _run_command() -> Any:
+    import importlib
+
+    return importlib.import_module("mnistpro_jax.agents.host.command")
 
 
 # ---- frontier ----------------------------------------------------------------------------------------------
@@ -519,7 +541,7 @@ def _frontier(arguments: argparse.Namespace) -> int:
             else:
                 tables.print_summary(_stdout(), runs[0])
     if arguments.out is not None:
-        _note(f"the picture is {arguments.out}")
+        note(f"the picture is {arguments.out}")
     return 0
 
 
@@ -737,7 +759,7 @@ def _stdout() -> Console:
     return Console(file=sys.stdout, highlight=False)
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
     print(f"mnistpro: {text}", file=sys.stderr)
 
 

@@ -101,7 +101,7 @@ def evaluate(request: EvaluationRequest, report: Report | None = None) -> Iterat
     possible.
     """
     say = report or (lambda what, done, total: None)
-    _check(request)
+    check(request)
     say("loading images", 0, 0)
     dataset = data.load(request.source, request.split)
     env, bank = world(request, dataset)
@@ -192,7 +192,8 @@ def world(request: EvaluationRequest, dataset: data.Dataset) -> tuple[Environmen
     return registration.environment(bank, start="stroke", **static), bank
 
 
-def _check(request: EvaluationRequest) -> None:
+def check(request: EvaluationRequest) -> None:
+    """Raise ValueError for a request that makes no sense."""
     if request.level < 1:
         raise ValueError(f"level is {request.level}; expected the number of digits, 1 or more")
     if request.confidences and not has_confidence(request.agent):
