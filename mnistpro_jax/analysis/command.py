@@ -87,10 +87,16 @@ def show(arguments: argparse.Namespace, measured: tuple[list[StoredRun], list[Sh
         from rich.console import Console
 
         console = Console(file=sys.stdout, highlight=False)
+        names: dict[str, str] = {}
+        for one in runs:
+            names.setdefault(one.name, f"#{len(names) + 1}")
+        console.print("\n[bold]Runs[/bold]")
+        for name, number in names.items():
+            console.print(f"{number:>4}  {name}", markup=False)
         for sheet in made:
             console.print(f"\n[bold]{sheet.title}[/bold]")
             # Beyond the main results a terminal has no room for intervals; they are in the files.
-            console.print(sheet.table(intervals=sheet.name in ("main", "paired")))
+            console.print(sheet.table(names, intervals=sheet.name in ("main", "paired")))
     for path in (arguments.html, arguments.markdown, arguments.csv):
         if path is not None:
             print(f"mnistpro: written: {path}", file=sys.stderr)

@@ -80,7 +80,12 @@ def main_sheet(runs: Sequence[StoredRun]) -> Sheet:
             outcomes = run.outcomes
             facts |= {
                 "accuracy": proportion(outcomes.correct),
-                "positional": mean(outcomes.digits_correct.mean(axis=1)),
+                # With one digit it is the accuracy itself.
+                **(
+                    {"positional": mean(outcomes.digits_correct.mean(axis=1))}
+                    if run.setting.level > 1
+                    else {}
+                ),
                 "steps": mean(outcomes.steps),
                 "return": mean(outcomes.returns),
             }
@@ -390,7 +395,7 @@ def stopping_sheet(runs: Sequence[StoredRun]) -> Sheet:
 
 def calls_sheet(runs: Sequence[StoredRun]) -> Sheet | None:
     """What the calls to a model took; None where no run has any."""
-    fields = ("calls", "attempts", "input_tokens", "output_tokens", "cost", "latency_s")
+    fields = ("calls", "failed_attempts", "input_tokens", "output_tokens", "cost", "latency_s")
     called = [run for run in runs if any("calls" in record for record in run.records)]
     if not called:
         return None
@@ -412,7 +417,9 @@ def calls_sheet(runs: Sequence[StoredRun]) -> Sheet | None:
         (
             *_RUN,
             Column("calls", "calls", "count"),
-            Column("attempts", "attempts", "count"),
+            Column(
+                "failed_attempts", "failed attempts", "count", "replies that said nothing the protocol knows"
+            ),
             Column("input_tokens", "input tokens", "count"),
             Column("output_tokens", "output tokens", "count"),
             Column("cost", "cost", "number"),

@@ -223,21 +223,22 @@ def _evaluate_setting(summary: dict[str, Any], path: Path) -> tuple[Setting, int
 _SAME_SETTING = (
     "model level memory horizon window stride budget outline source split episode_list episodes seed".split()
 )
-_OPERATIONAL = frozenset(
-    "concurrency limit max_cost out price_file version versions created started retries".split()
-)
+_WORDS = "prompts_sha256"  # shortened: it is there to tell packs apart
 
 
 def _host_setting(
     configuration: dict[str, Any], summary: dict[str, Any], folder: Path
 ) -> tuple[Setting, int | None, int | None]:
     """The setting of a run of ``mnistpro run``; what its configuration leaves out may be in its summary."""
+    configuration = configuration.get("config", configuration)
+    if not isinstance(configuration, dict):
+        raise ValueError(f"{folder / RUN_CONFIGURATION}: field 'config' is no object")
     get = Fields({**summary, **configuration}, folder / RUN_CONFIGURATION)
     episodes = configuration.get("episodes")
     others = [
-        (name, json.dumps(value, sort_keys=True))
+        (name, str(value)[:8] if name == _WORDS else value if isinstance(value, str) else json.dumps(value))
         for name, value in configuration.items()
-        if name not in _SAME_SETTING and name not in _OPERATIONAL and value is not None
+        if name not in _SAME_SETTING and value is not None
     ]
     horizon = configuration.get("horizon")
     setting = Setting(

@@ -7,7 +7,7 @@ import dataclasses
 import html
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mnistpro_jax.analysis.tables import NOTHING
@@ -112,12 +112,26 @@ class Sheet:
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-    def table(self, intervals: bool = True) -> Table:
-        """For the terminal. intervals: whether estimates have theirs beside them."""
+    def table(self, names: Mapping[str, str], intervals: bool = True) -> Table:
+        """For the terminal, which is narrow: empty columns are left out.
+
+        names: shorter texts for cells, such as numbers of runs. intervals: whether estimates have theirs below them.
+        """
         from mnistpro_jax.analysis.tables import plain_table
 
-        columns = [(column.heading, "left" if column.kind == "text" else "right") for column in self.columns]
-        return plain_table(columns, self.cells(intervals))
+        used = [
+            column for column in self.columns if any(not _is_empty(row.get(column.key)) for row in self.rows)
+        ]
+
+        def text(value: Any, column: Column) -> str:
+            if isinstance(value, Estimate):
+                return _cell(value, column, "\n") if intervals else _cell(value.value, column)
+            return names.get(value, _cell(value, column)) if isinstance(value, str) else _cell(value, column)
+
+        headings = [(column.heading, "left" if column.kind == "text" else "right") for column in used]
+        return plain_table(
+            headings, [[text(row.get(column.key), column) for column in used] for row in self.rows]
+        )
 
     def json(self) -> dict[str, Any]:
         """Plain objects; an estimate is [value, low, high]."""
@@ -127,13 +141,13 @@ class Sheet:
         ]
         return {"title": self.title, "about": self.about, "rows": rows}
 
-    def cells(self, intervals: bool = True) -> list[list[str]]:
-        """All cells as text. intervals: whether estimates have theirs beside them."""
+    def cells(self) -> list[list[str]]:
+        """All cells as text."""
+        return [[_cell(row.get(column.key), column) for column in self.columns] for row in self.rows]
 
-        def text(value: Any, column: Column) -> str:
-            return _cell(value if intervals or not isinstance(value, Estimate) else value.value, column)
 
-        return [[text(row.get(column.key), column) for column in self.columns] for row in self.rows]
+def _is_empty(value: Any) -> bool:
+    return _is_nothing(value.value if isinstance(value, Estimate) else value)
 
 
 def _is_nothing(value: Any) -> bool:
@@ -144,12 +158,12 @@ def _plain(value: Any) -> Any:
     return None if _is_nothing(value) else value
 
 
-def _cell(value: Any, column: Column) -> str:
+def _cell(value: Any, column: Column, between: str = " ") -> str:
     if isinstance(value, Estimate):
         if _is_nothing(value.value):
             return NOTHING
         bounds = f"({_number(value.low, column.kind, False)} to {_number(value.high, column.kind, False)})"
-        return f"{_number(value.value, column.kind)} {bounds}"
+        return f"{_number(value.value, column.kind)}{between}{bounds}"
     return NOTHING if _is_nothing(value) else _number(value, column.kind)
 
 
