@@ -30,7 +30,7 @@ DEBUG = "MNISTPRO_DEBUG"
 _LARGEST_SEED = 2**32 - 1
 _DEFAULT_WINDOW, _DEFAULT_STRIDE = 64, 32
 _LARGEST_LEVEL = 99
-_COMMANDS = ("evaluate", "run", "frontier", "agents", "envs", "render", "analyse", "bench", "serve")
+_COMMANDS = ("evaluate", "run", "frontier", "agents", "envs", "render", "analyse", "matrix", "bench", "serve")
 
 
 class CliError(Exception):
@@ -169,6 +169,12 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         "tables, tests and a report from stored runs",
         "mnistpro analyse runs/observer-2 runs/planner-2 --html report.html --csv tables",
     )
+    matrix = command(
+        "matrix",
+        _matrix,
+        "which settings of the published tables have been run, and run the others",
+        "mnistpro matrix runs --table memory --model openai:gpt-5 --dry-run",
+    )
     serve = command(
         "serve",
         _serve,
@@ -180,6 +186,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         _benchmark().add_arguments(bench)
     if arguments and arguments[0] == "analyse":
         _room("analysis.command").add_arguments(analyse)
+    if arguments and arguments[0] == "matrix":
+        _room("study.command").add_arguments(matrix)
     if arguments and arguments[0] == "serve":
         _room("demo_server.command").add_arguments(serve)
     return parser
@@ -737,6 +745,10 @@ def _analyse(arguments: argparse.Namespace) -> int:
     with _progress() as report:
         written = room.measure(arguments, report)
     return int(room.show(arguments, written))
+
+
+def _matrix(arguments: argparse.Namespace) -> int:
+    return int(_room("study.command").run(arguments))
 
 
 def _serve(arguments: argparse.Namespace) -> int:

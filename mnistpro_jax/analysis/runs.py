@@ -118,7 +118,7 @@ def load_runs(folders: Sequence[str | Path]) -> list[StoredRun]:
                 "published reference (results_summary.json), there or in its subfolders"
             )
         found.update({run.path.resolve(): run for run in runs})
-    return _named_apart(list(found.values()))
+    return named_apart(list(found.values()))
 
 
 def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
@@ -292,7 +292,7 @@ class Fields:
         )
 
 
-def _named_apart(runs: list[StoredRun]) -> list[StoredRun]:
+def named_apart(runs: list[StoredRun]) -> list[StoredRun]:
     """Names that tell runs of one level apart: the setting, then what differs, then the folder."""
     groups: dict[tuple[int, str], list[StoredRun]] = collections.defaultdict(list)
     for run in runs:

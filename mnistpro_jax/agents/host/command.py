@@ -183,7 +183,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.assume_steps is not None:
         raise cli.CliError("--assume-steps is for --dry-run")
     try:
-        with _progress() as (report, note):
+        with progress() as (report, note):
             outcome = running.run(request, report, note)
     except ImportError as error:
         raise cli.CliError(str(error)) from None
@@ -243,7 +243,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[tuple[Report, Any]]:
+def progress() -> Iterator[tuple[Report, Any]]:
     """Says on standard error how far the run is: a bar on a terminal, else a line now and then."""
     if not sys.stderr.isatty():
         said = time.monotonic()
