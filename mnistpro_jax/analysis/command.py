@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 from mnistpro_jax.analysis import measures
 from mnistpro_jax.analysis.runs import StoredRun, load_runs
 from mnistpro_jax.analysis.sheet import Sheet, markdown_of
-from mnistpro_jax.analysis.swap import PREDICTORS, Swap, failures_sheet, swap, swap_sheet
+from mnistpro_jax.analysis.swap import PREDICTORS, Predictor, Swap, failures_sheet, swap, swap_sheet
 
 Say = Callable[[str, int, int], None]
 
@@ -35,12 +36,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--readers",
         nargs="*",
-        choices=sorted(PREDICTORS),
         default=["shipped"],
         metavar="NAME",
-        help="who reads each run's fused canvases again: shipped (trained), bank (compares with all training images); "
-        "none to leave it out (default: shipped)",
+        help="who reads each run's fused canvases again: shipped (trained), bank (compares with all training images), "
+        "or a model as `mnistpro run --model` takes it, which needs --answers; none to leave it out (default: shipped)",
     )
+    parser.add_argument(
+        "--answers",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="keeps what models answered: none is asked twice",
+    )
+    parser.add_argument(
+        "--base-url", default=None, metavar="URL", help="the models' server, as in `mnistpro run`"
+    )
+    parser.add_argument("--key-variable", default=None, metavar="NAME", help="as in `mnistpro run`")
     parser.add_argument(
         "--trajectories",
         type=int,
@@ -59,8 +70,9 @@ def measure(arguments: argparse.Namespace, say: Say) -> tuple[list[StoredRun], l
         if path is not None and not path.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {path.absolute().parent} to write {path.name} to")
     say("reading episodes", 0, 0)
+    readers = predictors(arguments)
     runs = load_runs(arguments.folders)
-    swaps = swap_all(runs, arguments.readers, say)
+    swaps = swap_all(runs, readers, say)
     say("measuring", 0, 0)
     made = [*measures.sheets(runs), *swap_sheets(runs, swaps)]
     if arguments.csv is not None:
@@ -103,12 +115,40 @@ def show(arguments: argparse.Namespace, measured: tuple[list[StoredRun], list[Sh
     return 0
 
 
-def swap_all(runs: Sequence[StoredRun], readers: Sequence[str], say: Say) -> dict[str, list[Swap]]:
+def predictors(arguments: argparse.Namespace) -> dict[str, Callable[[], Predictor]]:
+    """The readers of the command line, each made when it is needed. Raises ValueError for one that does not exist."""
+    made: dict[str, Callable[[], Predictor]] = {}
+    for name in arguments.readers:
+        if name in PREDICTORS:
+            made[name] = PREDICTORS[name]
+        elif ":" not in name and name != "openai-compatible":
+            known = ", ".join(PREDICTORS)
+            raise ValueError(f"unknown reader {name!r}; expected {known}, or a model such as openai:NAME")
+        elif arguments.answers is None:
+            raise ValueError(
+                f"reader {name!r} is asked over the network: give --answers FILE to keep what it says"
+            )
+        else:
+            from mnistpro_jax.analysis.model_predictor import model_predictor
+
+            made[name] = functools.partial(
+                model_predictor,
+                name,
+                arguments.answers,
+                base_url=arguments.base_url,
+                key_variable=arguments.key_variable,
+            )
+    return made
+
+
+def swap_all(
+    runs: Sequence[StoredRun], readers: Mapping[str, Callable[[], Predictor]], say: Say
+) -> dict[str, list[Swap]]:
     """What each reader made of each run's canvases, by ``StoredRun.key``."""
     made: dict[str, list[Swap]] = {}
-    for name in dict.fromkeys(readers):
+    for name, prepare in readers.items():
         say(f"reader {name}: preparing", 0, 0)
-        predictor = PREDICTORS[name]()
+        predictor = prepare()
         for one in runs:
             if one.records and one.setting.source == "mnist":
                 what = f"reader {name} on {one.name}"

@@ -34,8 +34,9 @@ def level_figures(level: int, runs: Sequence[StoredRun], swaps: Mapping[str, Seq
         f"<figure><figcaption><b>{title}</b> {note}</figcaption>{svg}</figure>"
         for title, note, svg in figures
     )
-    rows = [(run.name, _parts(run, swaps.get(run.key, ()))) for run in runs]
-    with_reasons = all(swaps.get(run.key) for run in runs)
+    readers = {run.key: [one for one in swaps.get(run.key, ()) if one.counted.all()] for run in runs}
+    with_reasons = all(readers.values())
+    rows = [(run.name, _parts(run, readers[run.key] if with_reasons else ())) for run in runs]
     parts = ("right", *FAILURES) if with_reasons else ("right", "answered wrong", "no answer")
     bars = plots.stacked_bars(rows, parts) + plots.legend(parts, "k")
     cards += f"<figure class=full><figcaption><b>How episodes came out</b></figcaption>{bars}</figure>"

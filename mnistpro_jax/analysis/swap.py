@@ -26,6 +26,9 @@ from mnistpro_jax.types import Ending, FusedCanvas
 Pixels = npt.NDArray[np.uint8]
 Digits = tuple[int, ...]
 
+NOT_COUNTED: Digits = ()
+"""The answer of a predictor that failed for a reason outside it: no outcome, and never a wrong one."""
+
 _READ_AT_ONCE = 64
 _AT_ONCE = 512  # episodes whose canvases are held at a time
 
@@ -65,7 +68,8 @@ class Predictor(Protocol):
     name: str
 
     def read(self, fixed: Sequence[FixedCanvas]) -> list[Digits | None]:
-        """The answer to each canvas, None where there is none. All canvases have one size."""
+        """The answer to each canvas; None where it gave none, ``NOT_COUNTED`` where it was not able to. All canvases
+        have one size."""
 
 
 class ReaderPredictor:
@@ -117,12 +121,15 @@ class Swap:
     """What a predictor made of the counted episodes of a run, in their order.
 
     correct: bool (N,), all digits of the fixed canvas read right. control: bool (N,), the same of the whole canvas.
+    counted, control_counted: bool (N,), which of them have an outcome.
     """
 
     predictor: str
     answers: tuple[Digits | None, ...]
     correct: Flags
     control: Flags
+    counted: Flags
+    control_counted: Flags
 
 
 def swap(run: StoredRun, predictor: Predictor, report: Callable[[int, int], None] | None = None) -> Swap:
@@ -147,12 +154,13 @@ def swap(run: StoredRun, predictor: Predictor, report: Callable[[int, int], None
         if report is not None:
             report(first + len(block), len(run.records))
     labels = [tuple(record["labels"]) for record in run.records]
-    return Swap(
-        predictor.name,
-        tuple(answers),
-        np.asarray([answer == label for answer, label in zip(answers, labels, strict=True)], bool),
-        np.asarray([answer == label for answer, label in zip(control, labels, strict=True)], bool),
-    )
+
+    def flags(read: list[Digits | None]) -> tuple[Flags, Flags]:
+        right = [answer == label for answer, label in zip(read, labels, strict=True)]
+        return np.asarray(right, bool), np.asarray([answer != NOT_COUNTED for answer in read], bool)
+
+    (correct, counted), (whole_correct, whole_counted) = flags(answers), flags(control)
+    return Swap(predictor.name, tuple(answers), correct, whole_correct, counted, whole_counted)
 
 
 def swap_sheet(runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]]) -> Sheet:
@@ -160,18 +168,19 @@ def swap_sheet(runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]]) -
     rows: list[Row] = []
     for run in runs:
         for made in swaps.get(run.key, ()):
-            own = run.outcomes.correct
-            test = compare(own, made.correct)
+            own, swapped = run.outcomes.correct[made.counted], made.correct[made.counted]
+            test = compare(own, swapped)
             rows.append(
                 {
                     "level": run.setting.level,
                     "run": run.name,
                     "predictor": made.predictor,
                     "own": proportion(own),
-                    "swapped": proportion(made.correct),
+                    "episodes": test.episodes,
+                    "swapped": proportion(swapped),
                     "difference": Estimate(test.difference, *test.interval),
                     "p": test.p,
-                    "control": proportion(made.control),
+                    "control": proportion(made.control[made.control_counted]),
                 }
             )
     return Sheet(
@@ -184,6 +193,7 @@ def swap_sheet(runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]]) -
             Column("level", "level"),
             Column("run", "run"),
             Column("predictor", "predictor"),
+            Column("episodes", "episodes", "count"),
             Column("own", "own answers", "share"),
             Column("swapped", "predictor's", "share"),
             Column("difference", "difference", "points"),
@@ -229,7 +239,7 @@ def failures_sheet(runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]
     """How often each reason came, by the first predictor of each run."""
     rows: list[Row] = []
     for run in runs:
-        for made in list(swaps.get(run.key, ()))[:1]:
+        for made in [one for one in swaps.get(run.key, ()) if one.counted.all()][:1]:
             counts = {name.replace(" ", "_"): int(flags.sum()) for name, flags in failures(run, made).items()}
             rows.append(
                 {

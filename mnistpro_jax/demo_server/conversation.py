@@ -12,6 +12,7 @@ _STEP_OF = re.compile(r"\b(?:step|turn)\D{0,12}(\d+)\s*(?:of|/)\s*(\d+)", re.IGN
 _LEFT = re.compile(
     r"\b(\d+)\s+(?:more\s+)?(?:steps?|turns?|actions?)\s+(?:are\s+|is\s+)?(?:left|remain)", re.IGNORECASE
 )
+_MOVE = re.compile(r"\bmove\b", re.IGNORECASE)
 _LAST = re.compile(
     r"\blast (?:allowed )?(?:step|turn|action)\b|\bmust (?:give your |now )?(?:final )?answer now\b|\banswer now\b",
     re.IGNORECASE,
@@ -24,8 +25,8 @@ class Conversation:
 
     pictures: PNG data URLs, oldest first. newest: how many of them came with the last message that has any.
     text: everything written, by anyone. last_text: what the last message says. step: actions taken so far, budget:
-    actions allowed, each None where the text does not say. last_turn: whether it must answer now. keys: the names
-    of the extra keys that the reply must hold, of "thought" and "spatial_map".
+    actions allowed, each None where the text does not say. last_turn: whether it must answer now. moves: whether
+    moving is spoken of at all. keys: the extra keys that the reply must hold, of "thought" and "spatial_map".
     """
 
     pictures: tuple[str, ...]
@@ -35,6 +36,7 @@ class Conversation:
     step: int | None
     budget: int | None
     last_turn: bool
+    moves: bool
     keys: frozenset[str]
 
 
@@ -67,6 +69,7 @@ def read_request(body: Any) -> Conversation:
         step=step,
         budget=budget,
         last_turn=_is_last(texts[-1], step, budget),
+        moves=bool(_MOVE.search(text)),
         keys=frozenset(key for key in ("thought", "spatial_map") if f'"{key}"' in text),
     )
 

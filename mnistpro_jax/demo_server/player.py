@@ -94,7 +94,7 @@ class Player:
         note = notes.read(conversation.text, now.known.shape)
         if note is not None:
             known, stroke = known | note[1], stroke | note[2]
-        if known.all() or now.window is None:
+        if known.all() or now.window is None or not conversation.moves:
             digits, confidence, _ = self._think(known, stroke, (0, 0, 64), 32, True, 1.0)
             return Decision(_answer(digits, conversation, {}), confidence)
         windows = [p.window for p in pictures if p.window is not None and p.window[2] == now.window[2]]

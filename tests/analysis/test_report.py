@@ -120,7 +120,8 @@ def test_the_terminal_has_tables(home: Path, capsys: pytest.CaptureFixture[str])
         (["nowhere"], "there is no folder nowhere"),
         (["HOME", "--html", "no/where/r.html"], "there is no folder"),
         (["HOME", "--trajectories", "-1"], "expected 0 or more"),
-        (["HOME", "--readers", "me"], "invalid choice"),
+        (["HOME", "--readers", "me"], "unknown reader 'me'"),
+        (["HOME", "--readers", "openai:x"], "give --answers FILE"),
     ],
 )
 def test_nonsense_is_one_line(

@@ -103,8 +103,12 @@ def test_with_one_picture_it_still_answers_in_time(player: Player) -> None:
 
 def test_last_turn_and_whole_canvas_are_answered_at_once(player: Player) -> None:
     world = episode(rows(1)[0])
-    reply = json.loads(asking(player)([user("This is your last turn: answer now.", world.picture())]))
-    assert reply["action"] == "answer"
+    for text, action in (
+        ("Move or answer.", "move"),
+        ("Move or answer. This is your last turn: answer now.", "answer"),
+        ("Which digit is it?", "answer"),
+    ):
+        assert json.loads(asking(player)([user(text, world.picture())]))["action"] == action
     for row in rows(1)[:3]:
         canvas = episode(row).canvas
         reply = json.loads(asking(player)([user("Which digit?", np.repeat(canvas[:, :, None], 3, axis=2))]))
