@@ -30,7 +30,19 @@ DEBUG = "MNISTPRO_DEBUG"
 _LARGEST_SEED = 2**32 - 1
 _DEFAULT_WINDOW, _DEFAULT_STRIDE = 64, 32
 _LARGEST_LEVEL = 99
-_COMMANDS = ("evaluate", "frontier", "agents", "envs", "render", "export", "bench")
+_COMMANDS = (
+    "evaluate",
+    "run",
+    "frontier",
+    "agents",
+    "envs",
+    "render",
+    "export",
+    "analyse",
+    "matrix",
+    "bench",
+    "serve",
+)
 
 
 class CliError(Exception):
@@ -135,6 +147,15 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             "mnistpro evaluate --level 2 --agent observer --episodes 500 --out runs/observer-2",
         )
     )
+    added = command(
+        "run",
+        _run,
+        "let a model behind an API play (or a script, an agent, a stored run), resumable",
+        "mnistpro run --model openai:gpt-5 --memory textual --horizon 4 --out runs/gpt-5",
+    )
+    # Only where it is asked for: everything else starts without it.
+    if arguments and arguments[0] == "run":
+        _run_command().add_arguments(added)
     _add_frontier(
         command(
             "frontier",
@@ -164,9 +185,33 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         )
     )
     bench = command("bench", _bench, "measure how fast the simulator runs here", "mnistpro bench")
+    analyse = command(
+        "analyse",
+        _analyse,
+        "tables, tests and a report from stored runs",
+        "mnistpro analyse runs/observer-2 runs/planner-2 --html report.html --csv tables",
+    )
+    matrix = command(
+        "matrix",
+        _matrix,
+        "which settings of the published tables have been run, and run the others",
+        "mnistpro matrix runs --table memory --model openai:gpt-5 --dry-run",
+    )
+    serve = command(
+        "serve",
+        _serve,
+        "a model server on the loopback address that plays from pictures, for tests and demonstrations",
+        "mnistpro serve --port 8765 --latency-median 0.05 --latency-sigma 1 --fail-429 0.02",
+    )
     # Only where it is asked for: everything else starts without it.
     if arguments and arguments[0] == "bench":
         _benchmark().add_arguments(bench)
+    if arguments and arguments[0] == "analyse":
+        _room("analysis.command").add_arguments(analyse)
+    if arguments and arguments[0] == "matrix":
+        _room("study.command").add_arguments(matrix)
+    if arguments and arguments[0] == "serve":
+        _room("demo_server.command").add_arguments(serve)
     return parser
 
 
@@ -180,7 +225,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--overwrite", action="store_true", help="replace the results that are in DIR")
     output.add_argument(
         "--pictures",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="K",
         help="draw the first K episodes into DIR/pictures: contact sheets, GIFs, and a grid of what was seen",
@@ -214,7 +259,7 @@ def _add_episodes(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what to play")
     what.add_argument(
         "--level",
-        type=_whole(1, _LARGEST_LEVEL),
+        type=whole(1, _LARGEST_LEVEL),
         default=1,
         metavar="N",
         help="digits side by side (default: 1)",
@@ -224,7 +269,7 @@ def _add_episodes(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--episodes",
-        type=_episodes,
+        type=episodes,
         default=None,
         metavar="N",
         help="'published', the 100 published episodes of level 1 or 2; or how many to draw: at level 1 every "
@@ -242,7 +287,7 @@ def _add_episodes(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--seed",
-        type=_whole(0, _LARGEST_SEED),
+        type=whole(0, _LARGEST_SEED),
         default=0,
         metavar="S",
         help="of images, starts and the agent's choices; the same seed gives the same results (default: 0)",
@@ -263,17 +308,17 @@ def _add_episodes(parser: argparse.ArgumentParser) -> None:
     world = parser.add_argument_group("world")
     world.add_argument(
         "--window",
-        type=_whole(1),
+        type=whole(1),
         default=_DEFAULT_WINDOW,
         metavar="PX",
         help="side of the window in pixels of the 224 x 224 N canvas (default: 64)",
     )
     world.add_argument(
-        "--stride", type=_whole(1), default=_DEFAULT_STRIDE, metavar="PX", help="pixels a move (default: 32)"
+        "--stride", type=whole(1), default=_DEFAULT_STRIDE, metavar="PX", help="pixels a move (default: 32)"
     )
     world.add_argument(
         "--budget",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="STEPS",
         help="actions an episode, the answer included (default: the window positions on the stride's grid, "
@@ -290,7 +335,7 @@ def _add_episodes(parser: argparse.ArgumentParser) -> None:
 def _add_speed(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--batch",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="B",
         help="episodes side by side on each device; changes speed and memory, not results (default: on a CPU 64 for "
@@ -298,7 +343,7 @@ def _add_speed(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument(
         "--devices",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="N",
         help="split the episodes over the first N devices of this process; changes speed, not results (default: all)",
@@ -311,7 +356,7 @@ def _add_spread(parser: argparse.ArgumentParser) -> None:
     )
     spread.add_argument(
         "--part-size",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="N",
         help="keep every N finished episodes in DIR/parts, so that the same command goes on where a run was "
@@ -331,28 +376,28 @@ def _add_spread(parser: argparse.ArgumentParser) -> None:
     )
     spread.add_argument(
         "--processes",
-        type=_whole(1),
+        type=whole(1),
         default=None,
         metavar="N",
         help="how many processes (default: $JAX_NUM_PROCESSES, else found by JAX)",
     )
     spread.add_argument(
         "--process",
-        type=_whole(0),
+        type=whole(0),
         default=None,
         metavar="I",
         help="which of them this is, from 0 (default: $JAX_PROCESS_ID, else found by JAX)",
     )
     spread.add_argument(
         "--join-timeout",
-        type=_whole(1),
+        type=whole(1),
         default=300,
         metavar="S",
         help="seconds until all processes have to be there (default: 300)",
     )
     spread.add_argument(
         "--heartbeat",
-        type=_whole(1),
+        type=whole(1),
         default=100,
         metavar="S",
         help="seconds of silence after which the others do a dead process's work (default: 100)",
@@ -372,7 +417,7 @@ def _add_weights(parser: argparse._ActionsContainer) -> None:
 
 def _add_frontier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--level", type=_whole(1, _LARGEST_LEVEL), default=1, metavar="N", help="digits (default: 1)"
+        "--level", type=whole(1, _LARGEST_LEVEL), default=1, metavar="N", help="digits (default: 1)"
     )
     parser.add_argument(
         "--agents",
@@ -383,7 +428,7 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--episodes",
-        type=_episodes,
+        type=episodes,
         default=1000,
         metavar="N",
         help="how many of the test split to draw, or 'published' (default: 1000)",
@@ -397,7 +442,7 @@ def _add_frontier(parser: argparse.ArgumentParser) -> None:
         help="thresholds of the sweep, 0 to 1 (default: 0.5 0.7 0.8 0.9 0.95 0.97 0.98 0.99 0.995 0.999)",
     )
     parser.add_argument(
-        "--seed", type=_whole(0, _LARGEST_SEED), default=0, metavar="S", help="see evaluate (default: 0)"
+        "--seed", type=whole(0, _LARGEST_SEED), default=0, metavar="S", help="see evaluate (default: 0)"
     )
     _add_weights(parser)
     parser.add_argument(
@@ -410,7 +455,7 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", type=Path, metavar="EPISODES", help="folder of a run, or its episodes.jsonl"
     )
-    parser.add_argument("--episode", type=_whole(0), required=True, metavar="K", help="number of the episode")
+    parser.add_argument("--episode", type=whole(0), required=True, metavar="K", help="number of the episode")
     parser.add_argument(
         "--out",
         type=Path,
@@ -430,7 +475,7 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
+def whole(low: int, high: int | None = None) -> Callable[[str], int]:
     """A parser of whole numbers in low..high."""
     expected = f"a whole number, {low} or more" if high is None else f"a whole number, {low} to {high}"
 
@@ -446,11 +491,11 @@ def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def _episodes(text: str) -> int | None:
+def episodes(text: str) -> int | None:
     if text == "published":
         return None
     try:
-        return _whole(1)(text)
+        return whole(1)(text)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not 'published' or a whole number, 1 or more"
@@ -526,17 +571,17 @@ def _evaluate_in_parts(arguments: argparse.Namespace, request: EvaluationRequest
         parts = Parts(arguments.out / PARTS, request, arguments.part_size, processes)
         if parts.folder.exists():
             there = len(parts) - len(parts.missing())
-            _note(f"{there} of {len(parts)} parts are there already")
+            note(f"{there} of {len(parts)} parts are there already")
         try:
             with _progress() as report:
                 runs = evaluate_parts(request, parts, report)
                 if runs is None:
-                    _note(f"process {me} of {processes} is done; process 0 writes the results")
+                    note(f"process {me} of {processes} is done; process 0 writes the results")
                     return 0
                 with results_folder(arguments.out, arguments.overwrite) as folder:
                     summaries = _write_runs(arguments, folder, runs, report)
         except KeyboardInterrupt:
-            _note(f"interrupted; the same command goes on from the finished parts in {parts.folder}")
+            note(f"interrupted; the same command goes on from the finished parts in {parts.folder}")
             return 130
         parts.remove()
     return _print_summaries(arguments, summaries)
@@ -563,7 +608,7 @@ def _write_runs(
 def _print_summaries(arguments: argparse.Namespace, summaries: list[dict[str, Any]]) -> int:
     several = len(arguments.confidence) > 1
     if arguments.split == "train":
-        _note("warning: these are training images; results do not compare with those of the test split")
+        note("warning: these are training images; results do not compare with those of the test split")
     if arguments.json:
         print(json.dumps({"runs": summaries} if several else summaries[0], indent=2, allow_nan=False))
     else:
@@ -574,7 +619,7 @@ def _print_summaries(arguments: argparse.Namespace, summaries: list[dict[str, An
         else:
             tables.print_summary(_stdout(), summaries[0])
     if arguments.out is not None:
-        _note(f"results are in {arguments.out}")
+        note(f"results are in {arguments.out}")
     return 0
 
 
@@ -654,6 +699,19 @@ def _write_run(folder: Path, run: Evaluation, pictures: int) -> None:
     write_json(folder / names.SUMMARY, run.summary)
 
 
+# ---- run ---------------------------------------------------------------------------------------------------
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    return int(_run_command().run(arguments))
+
+
+def _run_command() -> Any:
+    import importlib
+
+    return importlib.import_module("mnistpro_jax.agents.host.command")
+
+
 # ---- frontier ----------------------------------------------------------------------------------------------
 
 
@@ -699,7 +757,7 @@ def _frontier(arguments: argparse.Namespace) -> int:
             else:
                 tables.print_summary(_stdout(), runs[0])
     if arguments.out is not None:
-        _note(f"the picture is {arguments.out}")
+        note(f"the picture is {arguments.out}")
     return 0
 
 
@@ -887,9 +945,29 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 
 def _benchmark() -> Any:
+    return _room("benchmark")
+
+
+def _analyse(arguments: argparse.Namespace) -> int:
+    room = _room("analysis.command")
+    with _progress() as report:
+        written = room.measure(arguments, report)
+    return int(room.show(arguments, written))
+
+
+def _matrix(arguments: argparse.Namespace) -> int:
+    return int(_room("study.command").run(arguments))
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    return int(_room("demo_server.command").run(arguments))
+
+
+def _room(name: str) -> Any:
+    """A module that declares and runs a command of its own."""
     import importlib
 
-    return importlib.import_module("mnistpro_jax.benchmark")
+    return importlib.import_module(f"mnistpro_jax.{name}")
 
 
 # ---- Output ------------------------------------------------------------------------------------------------
@@ -901,7 +979,7 @@ def _stdout() -> Console:
     return Console(file=sys.stdout, highlight=False)
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
     print(f"mnistpro: {text}", file=sys.stderr)
 
 

@@ -219,8 +219,12 @@ _FIELDS: dict[str, tuple[_Check, str]] = {
     "actions": (_list_of(_one_of(_ACTIONS)), f"a list of {', '.join(_ACTIONS)}"),
     "answer": (lambda value: value is None or _list_of(_is_int)(value), "a list of integers or null"),
     "ending": (_one_of(_ENDINGS), f"one of {', '.join(_ENDINGS)}"),
-    "correct": (_is_flag, "true or false"),
-    "digits_correct": (_list_of(_is_flag), "a list of true or false"),
+    # null: what the agent would have done is not known, because a call failed.
+    "correct": (lambda value: value is None or _is_flag(value), "true, false or null"),
+    "digits_correct": (
+        lambda value: value is None or _list_of(_is_flag)(value),
+        "a list of true or false, or null",
+    ),
     "steps": (_is_int, "an integer"),
     "moves": (_is_int, "an integer"),
     "revisits": (_is_int, "an integer"),
@@ -239,8 +243,8 @@ def read_episodes(path: str | Path) -> list[dict[str, Any]]:
 
     Each record has the fields written by a rollout: episode, level, source, split, indices, labels,
     start_xy, windows (moves + 1 corners), actions (one name a step), answer, ending, correct,
-    digits_correct, steps, moves, revisits, the coverages and return. Further fields are kept; empty lines
-    are skipped.
+    digits_correct (both null where a call to a model failed), steps, moves, revisits, the coverages and return.
+    Further fields are kept; empty lines are skipped.
 
     Raises FileNotFoundError where there is no such file, and ValueError, naming file and line, for a line
     that is torn, is no JSON object, lacks a field or contradicts itself.
@@ -265,13 +269,13 @@ def read_episodes(path: str | Path) -> list[dict[str, Any]]:
                 f"{where}: not a complete JSON object ({error}); if the run was interrupted while writing, "
                 "remove this line or collect the episode again"
             ) from None
-        _check_record(record, where)
+        check_record(record, where)
         episodes.append(record)
     return episodes
 
 
-def _check_record(record: Any, where: str) -> None:
-    """Raise one ValueError that begins with ``where`` unless this is an episode record."""
+def check_record(record: Any, where: str) -> None:
+    """Raise one ValueError that begins with ``where`` unless this is an episode record (``read_episodes``)."""
     if not isinstance(record, dict):
         raise ValueError(f"{where}: expected one JSON object an episode, got {type(record).__name__}")
     missing = [name for name in _FIELDS if name not in record]

@@ -1,11 +1,15 @@
-"""Confidence intervals for proportions."""
+"""Confidence intervals: of proportions, and of means over episodes."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
 Z95 = 1.959963984540054
 """Two-sided 95 % quantile of the standard normal distribution."""
+_DRAWN_AT_ONCE = 2_000_000  # numbers of a resampling that are held at a time
 
 
 def wilson(successes: int, trials: int, z: float = Z95) -> tuple[float, float]:
@@ -30,3 +34,28 @@ def wilson(successes: int, trials: int, z: float = Z95) -> tuple[float, float]:
     low = 0.0 if successes == 0 else (centre - half) / (1 + spread)
     high = 1.0 if successes == trials else (centre + half) / (1 + spread)
     return low, high
+
+
+def bootstrap_mean(
+    values: npt.ArrayLike, resamples: int = 2000, seed: int = 0, level: float = 0.95
+) -> tuple[float, float]:
+    """The percentile bootstrap interval of a mean: (low, high) (Efron 1979).
+
+    values: numbers (N,), one an episode; whole episodes are drawn, so that what goes together within one stays
+    together. The same values and seed give the same interval. (nan, nan) without values; of one value, that value.
+
+    Raises ValueError for values of another shape.
+    """
+    sample = np.asarray(values, np.float64)
+    if sample.ndim != 1:
+        raise ValueError(f"values have shape {sample.shape}; expected one number an episode")
+    if not len(sample):
+        return math.nan, math.nan
+    rng = np.random.default_rng(seed)
+    means = np.empty(resamples)
+    at_once = max(1, _DRAWN_AT_ONCE // len(sample))
+    for first in range(0, resamples, at_once):
+        rows = rng.integers(len(sample), size=(min(at_once, resamples - first), len(sample)))
+        means[first : first + at_once] = sample[rows].mean(axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

@@ -90,8 +90,14 @@ class Outcomes:
     def of_records(cls, records: Sequence[dict[str, Any]]) -> Self:
         """Outcomes of stored episodes (``render.read_episodes``), all of one level.
 
-        Raises ValueError for none, or for records of different levels.
+        Raises ValueError for none, for records of different levels, and for episodes that do not count (``correct`` is
+        null, because a call to a model failed): leave these out.
         """
+        unknown = [record["episode"] for record in records if record["correct"] is None]
+        if unknown:
+            raise ValueError(
+                f"episode {unknown[0]} has no outcome, because a call failed; leave such episodes out"
+            )
         levels = {record["level"] for record in records}
         if len(levels) != 1:
             found = ", ".join(map(str, sorted(levels))) or "no records"

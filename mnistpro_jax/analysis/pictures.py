@@ -23,6 +23,12 @@ def canvas_of_record(record: dict[str, Any], dataset: Dataset) -> Pixels:
 
     Raises DataError where the data set has other images or labels than the record names.
     """
+    check_images(record, dataset)
+    return canvas_of(dataset.images[np.asarray(record["indices"])])
+
+
+def check_images(record: dict[str, Any], dataset: Dataset) -> None:
+    """DataError where a data set has other images or labels than an episode record names."""
     where = f"{dataset.source} {dataset.split}"
     indices = np.asarray(record["indices"])
     if indices.min() < 0 or indices.max() >= len(dataset):
@@ -36,7 +42,6 @@ def canvas_of_record(record: dict[str, Any], dataset: Dataset) -> Pixels:
             f"Episode {record['episode']} says that images {record['indices']} show {record['labels']}, "
             f"but in {where} they show {labels}; expected the data that the episode came from."
         )
-    return canvas_of(dataset.images[indices])
 
 
 def write_episode_pictures(

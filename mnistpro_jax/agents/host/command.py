@@ -1,0 +1,378 @@
+"""``mnistpro run``: its arguments, its progress, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mnistpro_jax.agents.host.memory import MEMORIES, UNBOUNDED
+
+if TYPE_CHECKING:
+    from mnistpro_jax.agents.host.run import DryRun, Report, RunRequest, Standing
+
+_DRIVERS = ("free", "lockstep", "bridge")
+_EVERY_S = 30.0  # between lines of progress where there is no terminal
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``mnistpro run``."""
+    from mnistpro_jax import cli
+
+    whole, memories = cli.whole, ", ".join(MEMORIES)
+    what = parser.add_argument_group("what to run")
+    what.add_argument(
+        "--model",
+        required=True,
+        metavar="NAME",
+        help="openai:MODEL, openrouter:MODEL, gemini:MODEL, anthropic:MODEL, ollama:MODEL, vllm:MODEL, "
+        "openai-compatible[:MODEL] with --base-url; free of charge: agent:NAME (see `mnistpro agents`), "
+        "scripted:NAME, replay:DIR. Keys are read from the environment (OPENAI_API_KEY and so on)",
+    )
+    what.add_argument("--level", type=whole(1, 99), default=1, metavar="N", help="digits (default: 1)")
+    what.add_argument(
+        "--memory",
+        default="image-only",
+        metavar="NAME",
+        help=f"what is carried from turn to turn: {memories} (default: image-only)",
+    )
+    what.add_argument(
+        "--horizon",
+        type=_horizon,
+        default=None,
+        metavar="H",
+        help="pictures shown, the current one included, or 'all' (default: 4 for image-only, 1 for event-log, "
+        "textual and grid-map)",
+    )
+    what.add_argument(
+        "--episodes",
+        type=cli.episodes,
+        default=None,
+        metavar="N",
+        help="'published', or how many to draw, as in evaluate (default: published)",
+    )
+    what.add_argument("--data", default="mnist", metavar="SOURCE", help="as in evaluate (default: mnist)")
+    what.add_argument("--split", choices=("train", "test"), default="test", help="images (default: test)")
+    what.add_argument(
+        "--seed",
+        type=whole(0, 2**32 - 1),
+        default=0,
+        metavar="S",
+        help="of the episodes, as in evaluate (default: 0)",
+    )
+    what.add_argument("--window", type=whole(1), default=64, metavar="PX", help="its side (default: 64)")
+    what.add_argument("--stride", type=whole(1), default=32, metavar="PX", help="pixels a move (default: 32)")
+    what.add_argument(
+        "--budget",
+        type=whole(1),
+        default=None,
+        metavar="STEPS",
+        help="actions an episode, the answer included (default: 36 at level 1, 78 at level 2)",
+    )
+    what.add_argument(
+        "--no-outline", dest="outline", action="store_false", help="pictures without the cyan outline"
+    )
+
+    words = parser.add_argument_group("protocol")
+    words.add_argument(
+        "--attempts", type=whole(1), default=3, metavar="K", help="replies a turn may take (default: 3)"
+    )
+    words.add_argument(
+        "--retry",
+        choices=("repeat", "explain"),
+        default="repeat",
+        help="a further attempt sees the same request, or also its failed reply and a word on it (default: repeat)",
+    )
+    words.add_argument(
+        "--no-warning", dest="warning", action="store_false", help="do not announce the last turn"
+    )
+    words.add_argument(
+        "--prompts",
+        default="plain",
+        metavar="FILE",
+        help="a prompt pack in TOML (default: the package's own)",
+    )
+    words.add_argument(
+        "--enlarge", type=whole(1), default=1, metavar="F", help="pictures F times as large (default: 1)"
+    )
+    words.add_argument(
+        "--detail", choices=("low", "high", "auto"), default=None, help="of pictures, as OpenAI's API has it"
+    )
+
+    asked = parser.add_argument_group("how the model is asked (sent only where given)")
+    asked.add_argument("--base-url", default=None, metavar="URL", help="the server, up to and with /v1")
+    asked.add_argument(
+        "--key-variable", default=None, metavar="NAME", help="the environment's variable that holds the key"
+    )
+    asked.add_argument("--temperature", type=_number, default=None, metavar="T")
+    asked.add_argument("--reasoning-effort", default=None, metavar="NAME", help="such as low, medium, high")
+    asked.add_argument("--max-tokens", type=whole(1), default=None, metavar="N", help="of a reply")
+    asked.add_argument(
+        "--model-seed", type=whole(0), default=None, metavar="S", help="of the model's sampling"
+    )
+    asked.add_argument(
+        "--extra-body", type=_object, default=None, metavar="JSON", help="further fields of every request"
+    )
+    asked.add_argument(
+        "--retries",
+        type=whole(0),
+        default=5,
+        metavar="N",
+        help="of a call that failed for the moment: 429, 5xx, no connection (default: 5)",
+    )
+    asked.add_argument(
+        "--timeout", type=_number, default=600.0, metavar="S", help="seconds a call may take (default: 600)"
+    )
+
+    session = parser.add_argument_group("this session (may change when a run is resumed)")
+    session.add_argument(
+        "--concurrency", type=whole(1), default=16, metavar="N", help="episodes at a time (default: 16)"
+    )
+    session.add_argument(
+        "--driver",
+        choices=_DRIVERS,
+        default="free",
+        help="free: every episode at its own pace; lockstep: all take each turn together; bridge: inside a compiled "
+        "rollout. The results are the same (default: free)",
+    )
+    session.add_argument(
+        "--limit", type=whole(1), default=None, metavar="N", help="only the first N episodes of the list"
+    )
+    session.add_argument(
+        "--max-cost", type=_number, default=None, metavar="X", help="stop before this is spent; needs prices"
+    )
+    session.add_argument(
+        "--price-file",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help='TOML or JSON: {"MODEL": {"input": price per million tokens, "output": ...}}',
+    )
+
+    output = parser.add_argument_group("output")
+    output.add_argument("--out", type=Path, default=None, metavar="DIR", help="folder of the run; resumes it")
+    output.add_argument(
+        "--dry-run", action="store_true", help="count calls, pictures, tokens, cost; ask nobody"
+    )
+    output.add_argument(
+        "--assume-steps",
+        type=whole(1),
+        default=None,
+        metavar="N",
+        help="--dry-run: also for episodes so long",
+    )
+    output.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code: 0 all episodes are over, 1 some are not, 130 interrupted."""
+    from mnistpro_jax import cli
+    from mnistpro_jax.agents.host import run as running
+
+    request = _request(arguments)
+    if arguments.dry_run:
+        _print_dry_run(running.dry_run(request, arguments.assume_steps), arguments.json)
+        return 0
+    if request.out is None:
+        raise cli.CliError("a run needs a folder to write to: give --out DIR")
+    if arguments.assume_steps is not None:
+        raise cli.CliError("--assume-steps is for --dry-run")
+    try:
+        with progress() as (report, note):
+            outcome = running.run(request, report, note)
+    except ImportError as error:
+        raise cli.CliError(str(error)) from None
+    if arguments.json:
+        print(json.dumps(outcome.summary, indent=2, allow_nan=False))
+    else:
+        _print_summary(outcome.summary)
+    cli.note(f"results are in {request.out}")
+    if outcome.problem is not None:
+        cli.note(f"{'warning' if outcome.interrupted else 'error'}: {outcome.problem}")
+    if outcome.interrupted:
+        return 130
+    return 0 if outcome.complete or (request.limit is not None and not outcome.stopped) else 1
+
+
+def _request(arguments: argparse.Namespace) -> RunRequest:
+    import dataclasses
+
+    from mnistpro_jax.agents.host.run import RunRequest
+
+    given = {**vars(arguments), "source": arguments.data}
+    return RunRequest(**{field.name: given[field.name] for field in dataclasses.fields(RunRequest)})
+
+
+# ---- Arguments ----------------------------------------------------------------------------------------------
+
+
+def _horizon(text: str) -> int:
+    if text in ("all", "-1"):
+        return UNBOUNDED
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of pictures, 1 or more, or 'all'")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, 0 or more")
+    return value
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
+    return value
+
+
+# ---- Progress -----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[tuple[Report, Any]]:
+    """Says on standard error how far the run is: a bar on a terminal, else a line now and then."""
+    if not sys.stderr.isatty():
+        said = time.monotonic()
+
+        def line(standing: Standing) -> None:
+            nonlocal said
+            if time.monotonic() - said >= _EVERY_S:
+                said = time.monotonic()
+                print(
+                    f"mnistpro: {standing.finished} of {standing.total} episodes, {_facts(standing)}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+        yield line, lambda text: print(f"mnistpro: {text}", file=sys.stderr, flush=True)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (
+        SpinnerColumn(),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed} of {task.total} episodes, {task.fields[facts]}"),
+    )
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("run", total=None, facts="starting")
+
+        def show(standing: Standing) -> None:
+            bar.update(task, total=standing.total, completed=standing.finished, facts=_facts(standing))
+
+        yield show, lambda text: console.print(f"mnistpro: {text}", markup=False)
+
+
+def _facts(standing: Standing) -> str:
+    accuracy = "-" if standing.accuracy is None else f"{100 * standing.accuracy:.1f} %"
+    cost = "" if standing.cost is None else f", cost {standing.cost:.4f}"
+    return (
+        f"accuracy {accuracy}, {standing.calls:,} calls, tokens {_short(standing.input_tokens)} in "
+        f"{_short(standing.output_tokens)} out{cost}"
+    )
+
+
+def _short(count: int) -> str:
+    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
+        if count >= limit:
+            return f"{count / (1000 if unit == 'k' else limit):.1f} {unit}"
+    return str(count)
+
+
+# ---- Printing -----------------------------------------------------------------------------------------------
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from mnistpro_jax.analysis import tables
+
+    console = Console(file=sys.stdout, highlight=False)
+    if summary["episodes"]:
+        tables.print_summary(console, summary)
+    else:
+        console.print(f"\n{summary['agent']}: no episode counts yet\n", markup=False)
+    statuses = summary["statuses"]
+    counted = {"ok", "unparseable"}
+    rows = [
+        (name.replace("_", " "), f"{count:,}", "yes" if name in counted else "no")
+        for name, count in statuses.items()
+        if count
+    ]
+    console.print(
+        tables.plain_table(
+            [("episodes by status", "left"), ("episodes", "right"), ("in accuracy", "left")], rows
+        )
+    )
+    cost = summary["cost"]
+    facts = [
+        ("calls", f"{summary['calls']:,}"),
+        ("replies that said nothing", f"{summary['failed_attempts']:,}"),
+        ("tokens in", f"{summary['input_tokens']:,}"),
+        ("tokens out", f"{summary['output_tokens']:,}"),
+        ("cost", tables.NOTHING if cost is None else f"{cost:.4f}"),
+    ]
+    console.print()
+    console.print(tables.plain_table([("used", "left"), ("", "right")], facts))
+
+
+def _print_dry_run(found: DryRun, as_json: bool) -> None:
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "config": found.config,
+                    "episodes": found.episodes,
+                    "at_most": found.at_most.as_dict(),
+                    "assumed": None if found.assumed is None else found.assumed.as_dict(),
+                },
+                indent=2,
+            )
+        )
+        return
+    from rich.console import Console
+
+    from mnistpro_jax.analysis import tables
+
+    console = Console(file=sys.stdout, highlight=False)
+    columns = [("episodes of", "left"), *((name, "right") for name in ("calls", "pictures", "tokens in"))]
+    columns += [("tokens out", "right"), ("cost", "right")]
+    rows = []
+    for what, part in (("at most", found.at_most), ("assumed", found.assumed)):
+        if part is not None:
+            rows.append(
+                (
+                    f"{part.steps} steps ({what})",
+                    f"{part.calls:,}",
+                    f"{part.pictures:,}",
+                    f"{part.input_tokens:,}",
+                    f"{part.output_tokens:,}",
+                    tables.NOTHING if part.cost is None else f"{part.cost:.2f}",
+                )
+            )
+    config = found.config
+    console.print(
+        f"\n{config['model']}, level {config['level']}, memory {config['memory']}: {found.episodes:,} episodes to "
+        "play\n",
+        markup=False,
+    )
+    console.print(tables.plain_table(columns, rows))
+    console.print(
+        "\n[dim]Calls and pictures are exact for replies that are understood at once; tokens and cost are estimates "
+        "(4 letters a token, 258 tokens a picture unless the price file says otherwise, replies of 60 tokens).[/dim]"
+    )

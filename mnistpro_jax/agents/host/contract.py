@@ -1,0 +1,146 @@
+"""The contract of an agent outside JAX: it gets a ``Turn`` and returns a ``Decision`` with an explicit ``Status``."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+MOVES = ("up", "down", "left", "right")
+"""The moves, in the order of ``types.Kind``."""
+ANSWER = "answer"
+
+Message = dict[str, Any]
+"""One chat message in the format of OpenAI's chat completions: ``role`` and ``content`` (text, or a list of parts)."""
+
+
+class Status(enum.StrEnum):
+    """How an attempt, a turn or an episode came out; never hidden in an action or an answer.
+
+    Only OK and UNPARSEABLE say something about the agent and count in its accuracy. The others are faults of what
+    lies between, are reported apart, and are never scored as wrong.
+    """
+
+    OK = "ok"
+    UNPARSEABLE = "unparseable"
+    """No attempt gave an action that the protocol knows: the episode ends as an invalid action, as published."""
+    REFUSED = "refused"
+    """The provider or the model declined, and said so in the field that is made for it."""
+    TRUNCATED = "truncated"
+    """The reply was cut off at the limit of tokens, so that it says nothing about what the agent would have done."""
+    API_ERROR = "api_error"
+    """The call failed after all retries. The episode is unfinished: the same command goes on with it."""
+    BUDGET_SPENT = "budget_spent"
+    """The run's limit of cost was reached. Unfinished, as above."""
+    CANCELLED = "cancelled"
+    """Interrupted. Unfinished, as above."""
+
+
+COUNTED = frozenset({Status.OK, Status.UNPARSEABLE})
+"""Statuses of episodes that count in accuracy."""
+UNFINISHED = frozenset({Status.API_ERROR, Status.BUDGET_SPENT, Status.CANCELLED})
+"""Statuses of episodes that the same command continues where they stopped."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What a reply consumed, in tokens as the provider counts them; 0 where it does not say.
+
+    input_tokens: all of the request, cached ones included. cached_tokens: those of them that the provider had kept.
+    output_tokens: all of the reply, reasoning included. reasoning_tokens: those of them that were not shown.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            *(
+                mine + its
+                for mine, its in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
+            )
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Turn:
+    """What an agent may see when it has to act.
+
+    episode: number in the run. step: actions taken so far. budget: actions of the episode, the answer included.
+    attempt: 1 for the first try at this turn. messages: the request in the protocol's words, pictures as data URLs.
+    pictures: the pictures that are new on this turn, as PNG files, the current glimpse last. digits: how many an
+    answer has. observation: an ``Observation`` in the mode that the policy asks for; None for one that asks for
+    none, as all models behind an API do. digest: of what the environment shows, to recognise the turn in a log.
+    """
+
+    episode: int
+    step: int
+    budget: int
+    attempt: int
+    digits: int
+    messages: tuple[Message, ...]
+    pictures: tuple[bytes, ...]
+    digest: str
+    observation: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What an agent made of a turn.
+
+    status: see ``Status``. action: "up", "down", "left", "right" or "answer"; None unless the status is OK.
+    answer: the digits from left to right, with the action "answer" alone. text: the reply as it came. thought, place:
+    what the memory keeps of it (``place``: {"coords": [x, y], "features": text}). problem: what was wrong, for
+    people. usage: tokens. latency_s: seconds from request to reply, retries of the client included. attempts: replies
+    that this turn took. details: anything else worth keeping in the log (JSON).
+    """
+
+    status: Status
+    action: str | None = None
+    answer: tuple[int, ...] | None = None
+    text: str = ""
+    thought: str | None = None
+    place: Mapping[str, Any] | None = None
+    problem: str | None = None
+    usage: Usage = Usage()
+    latency_s: float = 0.0
+    attempts: int = 1
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        acts = self.action in (*MOVES, ANSWER)
+        if (self.status == Status.OK) != acts or (self.action == ANSWER) != (self.answer is not None):
+            raise ValueError(
+                f"a decision with status {self.status}, action {self.action!r} and answer {self.answer}; expected an "
+                f"action ({', '.join(MOVES)}, {ANSWER}) exactly where the status is ok, and digits with an answer alone"
+            )
+
+
+class StopRun(Exception):  # noqa: N818 - it is no error of the program
+    """Raised by a policy where no further call can succeed (a wrong key, an unknown model, an empty account).
+
+    The run stops; everything logged so far stays, and the same command goes on once the cause is gone.
+    """
+
+
+class HostPolicy:
+    """An agent outside JAX. Subclasses write ``act``; it may be called for many episodes at a time."""
+
+    observation: str | None = None
+    """The observation mode that ``Turn.observation`` shall have, or None for an agent that lives on the messages."""
+
+    async def act(self, turn: Turn) -> Decision:
+        """One attempt at a turn. Returns a status instead of raising, except ``StopRun``."""
+        raise NotImplementedError
+
+    def remember(self, turn: Turn, decision: Decision) -> None:
+        """Called on resuming, in order, for every turn that was decided in an earlier session."""
+
+    def forget(self, episode: int) -> None:
+        """Called when an episode is over: whatever was kept for it may go."""
+
+    async def close(self) -> None:
+        """Release connections; called from the loop that ``act`` ran in."""

@@ -1,0 +1,64 @@
+"""A stored run as a model: it says again what was said there, for free, and refuses another world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mnistpro_jax.agents.host.contract import ANSWER, MOVES, Decision, HostPolicy, Status, StopRun, Turn
+from mnistpro_jax.agents.host.log import LOG, decision_of, read_events
+from mnistpro_jax.analysis import folder as names
+from mnistpro_jax.analysis.records import read_episodes
+
+
+class ReplayPolicy(HostPolicy):
+    """The replies of a folder of ``mnistpro run``, or the actions of one of ``mnistpro evaluate``.
+
+    Raises FileNotFoundError where the folder holds neither.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._logs = folder / LOG
+        self._turns: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
+        self._records: dict[int, dict[str, Any]] = {}
+        if not self._logs.is_dir():
+            if not (folder / names.EPISODES).is_file():
+                raise FileNotFoundError(
+                    f"nothing to replay in {folder}: expected the folder of `mnistpro run` or `mnistpro evaluate`"
+                )
+            self._records = {record["episode"]: record for record in read_episodes(folder)}
+
+    async def act(self, turn: Turn) -> Decision:
+        """What was said on this turn."""
+        return self._recorded(turn) if self._records else self._logged(turn)
+
+    def forget(self, episode: int) -> None:
+        """Drop the episode's log."""
+        self._turns.pop(episode, None)
+
+    def _logged(self, turn: Turn) -> Decision:
+        if turn.episode not in self._turns:
+            path = self._logs / f"{turn.episode:04d}.jsonl"
+            events = [event for event in read_events(path) if event["event"] == "turn"]
+            self._turns[turn.episode] = {(event["step"], event["attempt"]): event for event in events}
+        event = self._turns[turn.episode].get((turn.step, turn.attempt))
+        if event is None:
+            return Decision(Status.CANCELLED, problem=f"{self.folder} does not go on after step {turn.step}")
+        if event["observation"] != turn.digest:
+            raise StopRun(
+                f"episode {turn.episode} of {self.folder} saw something else at step {turn.step}: it is of other "
+                "episodes or another world (level, window, stride, seed)"
+            )
+        return decision_of(event)
+
+    def _recorded(self, turn: Turn) -> Decision:
+        record = self._records.get(turn.episode)
+        if record is None or turn.step >= len(record["actions"]):
+            return Decision(Status.CANCELLED, problem=f"{self.folder} does not go on after step {turn.step}")
+        action = record["actions"][turn.step]
+        if action in MOVES:
+            return Decision(Status.OK, action)
+        if action == ANSWER:
+            return Decision(Status.OK, ANSWER, tuple(record["answer"]))
+        return Decision(Status.UNPARSEABLE, problem="an invalid action")

@@ -1,0 +1,101 @@
+"""The free-running driver: every episode a task of its own, which waits for nobody but its own replies.
+
+The default for models behind an API: with replies that take unequal times, a batch that moves in step pays for its
+slowest member on every turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from collections.abc import Callable, Sequence
+
+import jax
+
+from mnistpro_jax.agents.host.contract import COUNTED, HostPolicy, Status
+from mnistpro_jax.agents.host.episode import Conversation, Played
+from mnistpro_jax.agents.host.ledger import Ledger
+from mnistpro_jax.agents.host.log import EpisodeLog
+from mnistpro_jax.agents.host.protocol import Protocol
+from mnistpro_jax.agents.host.world import HostWorld
+
+Logs = Callable[[int], EpisodeLog]
+"""Gives the log of an episode."""
+Done = Callable[[Played], None]
+
+
+async def play(
+    world: HostWorld,
+    protocol: Protocol,
+    policy: HostPolicy,
+    episodes: Sequence[int],
+    *,
+    ledger: Ledger | None = None,
+    logs: Logs = EpisodeLog,
+    concurrency: int = 16,
+    rounds: int = 3,
+    enlarge: int = 1,
+    done: Done | None = None,
+) -> list[Played]:
+    """Play episodes, at most ``concurrency`` at a time; returns them in the order given.
+
+    ledger: limits and counts. logs: where each episode's log is; in memory by default. rounds: how often an episode
+    whose call failed is taken up again at the end. enlarge: whole factor of the pictures. done: called with each
+    episode as it ends, or stops for this session. Where ``ledger`` stops the run, calls under way are waited for and
+    logged; a cancelled task logs nothing of them.
+    """
+    book = ledger if ledger is not None else Ledger()
+    waiting = collections.deque((number, 1) for number in episodes)
+    results: dict[int, Played] = {}
+
+    async def worker() -> None:
+        while waiting:
+            number, round_ = waiting.popleft()
+            try:
+                played = await play_one(world, protocol, policy, number, book, logs(number), enlarge)
+            finally:
+                policy.forget(number)
+            if played.status == Status.API_ERROR and round_ < rounds and not book.stopped:
+                waiting.append((number, round_ + 1))
+                continue
+            results[number] = played
+            if done is not None:
+                done(played)
+
+    workers = [asyncio.create_task(worker()) for _ in range(min(concurrency, len(episodes)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for task in workers:
+            task.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return [results[number] for number in episodes if number in results]
+
+
+async def play_one(
+    world: HostWorld,
+    protocol: Protocol,
+    policy: HostPolicy,
+    episode: int,
+    ledger: Ledger,
+    log: EpisodeLog,
+    enlarge: int = 1,
+) -> Played:
+    """One episode, from its beginning or from where its log stops."""
+    try:
+        shown, state = world.begin(episode)
+        conversation = Conversation(world, protocol, episode, log, enlarge)
+        while True:
+            observation = shown.observation if policy.observation is not None else None
+            # To the host in one go: single elements of device arrays are dear.
+            words, corner, step = jax.device_get((shown.words, state.xy, state.step))
+            conversation.show(words, corner, step, observation)
+            decision = await conversation.decide(policy, ledger)
+            if decision.status not in COUNTED:
+                break
+            shown, state = world.advance(state, decision)
+            if shown.ended:
+                break
+        return conversation.finish(world.statistics(state), state.xy, ledger)
+    finally:
+        log.close()

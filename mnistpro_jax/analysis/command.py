@@ -1,0 +1,181 @@
+"""What ``mnistpro analyse`` does: runs in folders to tables in the terminal, CSV, Markdown, JSON and an HTML report."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mnistpro_jax.analysis import measures
+from mnistpro_jax.analysis.runs import StoredRun, load_runs
+from mnistpro_jax.analysis.sheet import Sheet, markdown_of
+from mnistpro_jax.analysis.swap import PREDICTORS, Predictor, Swap, failures_sheet, swap, swap_sheet
+
+Say = Callable[[str, int, int], None]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``mnistpro analyse``."""
+    parser.add_argument(
+        "folders",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="a run, or a folder of runs: of `evaluate --out`, `run --out`, or of the published reference",
+    )
+    parser.add_argument(
+        "--html", type=Path, default=None, metavar="FILE", help="write the report, one file, here"
+    )
+    parser.add_argument("--csv", type=Path, default=None, metavar="DIR", help="write a CSV file a table here")
+    parser.add_argument("--markdown", type=Path, default=None, metavar="FILE", help="write all tables here")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument(
+        "--readers",
+        nargs="*",
+        default=["shipped"],
+        metavar="NAME",
+        help="who reads each run's fused canvases again: shipped (trained), bank (compares with all training images), "
+        "or a model as `mnistpro run --model` takes it, which needs --answers; none to leave it out (default: shipped)",
+    )
+    parser.add_argument(
+        "--answers",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="keeps what models answered: none is asked twice",
+    )
+    parser.add_argument(
+        "--base-url", default=None, metavar="URL", help="the models' server, as in `mnistpro run`"
+    )
+    parser.add_argument("--key-variable", default=None, metavar="NAME", help="as in `mnistpro run`")
+    parser.add_argument(
+        "--trajectories",
+        type=int,
+        default=100,
+        metavar="N",
+        help="episodes a run that the report can show step by step (default: 100)",
+    )
+    parser.add_argument("--title", default="MNIST-PRO runs", metavar="TEXT", help="of report and Markdown")
+
+
+def measure(arguments: argparse.Namespace, say: Say) -> tuple[list[StoredRun], list[Sheet]]:
+    """Load, measure and write; what to show. Raises ValueError and OSError with one clear message."""
+    if arguments.trajectories < 0:
+        raise ValueError(f"--trajectories is {arguments.trajectories}; expected 0 or more")
+    for path in (arguments.html, arguments.markdown):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ValueError(f"there is no folder {path.absolute().parent} to write {path.name} to")
+    say("reading episodes", 0, 0)
+    readers = predictors(arguments)
+    runs = load_runs(arguments.folders)
+    swaps = swap_all(runs, readers, say)
+    say("measuring", 0, 0)
+    made = [*measures.sheets(runs), *swap_sheets(runs, swaps)]
+    if arguments.csv is not None:
+        arguments.csv.mkdir(parents=True, exist_ok=True)
+        for sheet in made:
+            _write(arguments.csv / f"{sheet.name}.csv", sheet.csv())
+    if arguments.markdown is not None:
+        _write(arguments.markdown, markdown_of(made, arguments.title))
+    if arguments.html is not None:
+        from mnistpro_jax.analysis.report import report
+
+        say("drawing the report", 0, 0)
+        page = report(runs, made, swaps, title=arguments.title, trajectories=arguments.trajectories)
+        _write(arguments.html, page)
+    return runs, made
+
+
+def show(arguments: argparse.Namespace, measured: tuple[list[StoredRun], list[Sheet]]) -> int:
+    """Print what ``measure`` returned: to standard output the tables, to standard error what was written."""
+    runs, made = measured
+    if arguments.json:
+        print(json.dumps(as_json(runs, made), indent=2, allow_nan=False))
+    else:
+        from rich.console import Console
+
+        console = Console(file=sys.stdout, highlight=False)
+        names: dict[str, str] = {}
+        for one in runs:
+            names.setdefault(one.name, f"#{len(names) + 1}")
+        console.print("\n[bold]Runs[/bold]")
+        for name, number in names.items():
+            console.print(f"{number:>4}  {name}", markup=False)
+        for sheet in made:
+            console.print(f"\n[bold]{sheet.title}[/bold]")
+            # Beyond the main results a terminal has no room for intervals; they are in the files.
+            console.print(sheet.table(names, intervals=sheet.name in ("main", "paired")))
+    for path in (arguments.html, arguments.markdown, arguments.csv):
+        if path is not None:
+            print(f"mnistpro: written: {path}", file=sys.stderr)
+    return 0
+
+
+def predictors(arguments: argparse.Namespace) -> dict[str, Callable[[], Predictor]]:
+    """The readers of the command line, each made when it is needed. Raises ValueError for one that does not exist."""
+    made: dict[str, Callable[[], Predictor]] = {}
+    for name in arguments.readers:
+        if name in PREDICTORS:
+            made[name] = PREDICTORS[name]
+        elif ":" not in name and name != "openai-compatible":
+            known = ", ".join(PREDICTORS)
+            raise ValueError(f"unknown reader {name!r}; expected {known}, or a model such as openai:NAME")
+        elif arguments.answers is None:
+            raise ValueError(
+                f"reader {name!r} is asked over the network: give --answers FILE to keep what it says"
+            )
+        else:
+            from mnistpro_jax.analysis.model_predictor import model_predictor
+
+            made[name] = functools.partial(
+                model_predictor,
+                name,
+                arguments.answers,
+                base_url=arguments.base_url,
+                key_variable=arguments.key_variable,
+            )
+    return made
+
+
+def swap_all(
+    runs: Sequence[StoredRun], readers: Mapping[str, Callable[[], Predictor]], say: Say
+) -> dict[str, list[Swap]]:
+    """What each reader made of each run's canvases, by ``StoredRun.key``."""
+    made: dict[str, list[Swap]] = {}
+    for name, prepare in readers.items():
+        say(f"reader {name}: preparing", 0, 0)
+        predictor = prepare()
+        for one in runs:
+            if one.records and one.setting.source == "mnist":
+                what = f"reader {name} on {one.name}"
+                swapped = swap(one, predictor, lambda done, total, what=what: say(what, done, total))  # type: ignore[misc]
+                made.setdefault(one.key, []).append(swapped)
+    return made
+
+
+def swap_sheets(runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]]) -> list[Sheet]:
+    """Tables of the predictor swap; none without any."""
+    return [swap_sheet(runs, swaps), failures_sheet(runs, swaps)] if swaps else []
+
+
+def as_json(runs: Sequence[StoredRun], made: Sequence[Sheet]) -> dict[str, Any]:
+    """Everything that was measured."""
+    listed = [
+        {"name": one.name, "path": str(one.path), "level": one.setting.level, "writer": one.writer}
+        for one in runs
+    ]
+    return {"runs": listed, "tables": {sheet.name: sheet.json() for sheet in made}}
+
+
+def _write(path: Path, text: str) -> None:
+    """The file appears whole or not at all."""
+    unfinished = path.with_name(f".{path.name}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

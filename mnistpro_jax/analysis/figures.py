@@ -1,0 +1,153 @@
+"""The figures of the report, each from stored episodes: accuracy against steps, what was seen, how episodes ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mnistpro_jax.analysis import measures, plots
+from mnistpro_jax.analysis.recount import canvases, coverage_along
+from mnistpro_jax.analysis.runs import StoredRun
+from mnistpro_jax.analysis.swap import FAILURES, Swap, failures
+from mnistpro_jax.types import Ending
+from mnistpro_jax.worlds.published import PUBLISHED_FIGURES
+
+_ALONG = 1000  # episodes that the curve of coverage is drawn from
+_FEWEST = 5  # episodes below which a coverage group has no point
+
+
+def level_figures(level: int, runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]]) -> str:
+    """HTML of all figures of one level. runs: those of the level, with counted episodes."""
+    names = [run.name for run in runs]
+    figures = [
+        ("Accuracy against steps", "Crosses: published agents.", accuracy_against_steps(level, runs)),
+        ("Stroke seen along the episode", "Ended episodes keep what they saw.", seen_along(runs)),
+        (
+            "Accuracy by what was seen",
+            "Episodes by the digit that was seen least.",
+            accuracy_by_coverage(runs),
+        ),
+        ("When it was answered", "Each answer; hollow ones are wrong.", stopping(runs)),
+    ]
+    cards = "".join(
+        f"<figure><figcaption><b>{title}</b> {note}</figcaption>{svg}</figure>"
+        for title, note, svg in figures
+    )
+    readers = {run.key: [one for one in swaps.get(run.key, ()) if one.counted.all()] for run in runs}
+    with_reasons = all(readers.values())
+    rows = [(run.name, _parts(run, readers[run.key] if with_reasons else ())) for run in runs]
+    parts = ("right", *FAILURES) if with_reasons else ("right", "answered wrong", "no answer")
+    bars = plots.stacked_bars(rows, parts) + plots.legend(parts, "k")
+    cards += f"<figure class=full><figcaption><b>How episodes came out</b></figcaption>{bars}</figure>"
+    return plots.legend(names) + f'<div class="figures">{cards}</div>'
+
+
+def accuracy_against_steps(level: int, runs: Sequence[StoredRun]) -> str:
+    """A dot a run with its interval, the published agents as crosses."""
+    published = PUBLISHED_FIGURES.get(level, ())
+    steps = [float(run.outcomes.steps.mean()) for run in runs]
+    largest = max([*steps, *(figure.mean_steps for figure in published)])
+    plot = plots.Plot(
+        plots.steps_axis(largest, "average steps, the answer included"),
+        plots.percent_axis("accuracy, %"),
+    )
+    for figure in published:
+        name = f"{figure.model}, {figure.setting}: {figure.accuracy_percent:g} % @ {figure.mean_steps:g}"
+        plot.cross(figure.mean_steps, figure.accuracy_percent / 100, name)
+    for number, (run, at) in enumerate(zip(runs, steps, strict=True)):
+        accuracy = measures.proportion(run.outcomes.correct)
+        assert accuracy.value is not None and accuracy.low is not None and accuracy.high is not None
+        plot.bar(at, accuracy.low, accuracy.high, number)
+        plot.dot(at, accuracy.value, number, f"{run.name}: {accuracy.value:.1%} @ {at:.2f} steps", radius=5.5)
+    return plot.svg("accuracy against average steps")
+
+
+def seen_along(runs: Sequence[StoredRun]) -> str:
+    """Mean stroke coverage after each observation."""
+    curves = [_coverage_curve(run) for run in runs]
+    longest = max(len(curve) for curve in curves)
+    low = max(0.0, min(curve[0] for curve in curves) - 0.05)
+    plot = plots.Plot(
+        plots.steps_axis(longest, "observations"), plots.percent_axis("stroke seen, %", low=round(low, 1))
+    )
+    for number, (run, curve) in enumerate(zip(runs, curves, strict=True)):
+        points = [(step, share) for step, share in enumerate(curve, start=1)]
+        plot.line(points if len(points) > 1 else [*points, (1.05, points[0][1])], number, run.name)
+        plot.dot(*points[-1], number, f"{run.name}: {curve[-1]:.1%} at the end", radius=3.5)
+    return plot.svg("mean stroke coverage after each observation")
+
+
+def _coverage_curve(run: StoredRun) -> list[float]:
+    chosen = run.records[:_ALONG]
+    along = [
+        coverage_along(canvas, record["windows"], run.setting.window) for record, canvas in canvases(chosen)
+    ]
+    longest = max(map(len, along))
+    filled = np.asarray([shares + [shares[-1]] * (longest - len(shares)) for shares in along])
+    curve: list[float] = filled.mean(axis=0).tolist()
+    return curve
+
+
+def accuracy_by_coverage(runs: Sequence[StoredRun]) -> str:
+    """A line a run over the coverage groups; groups of few episodes have no point."""
+    groups = range(len(measures.BINS) - 1)
+    ticks = tuple(
+        (number + 0.5, f"{100 * measures.BINS[number]:g} to {100 * measures.BINS[number + 1]:g}")
+        for number in groups
+    )
+    plot = plots.Plot(
+        plots.Axis(0, len(groups), ticks, "stroke of the least seen digit, %"),
+        plots.percent_axis("accuracy, %"),
+    )
+    for series, run in enumerate(runs):
+        outcomes = run.outcomes
+        least = measures.least_seen(outcomes)
+        points = []
+        for number in groups:
+            chosen = measures.in_bin(least, number)
+            if chosen.sum() >= _FEWEST:
+                accuracy = measures.proportion(outcomes.correct[chosen])
+                assert accuracy.value is not None and accuracy.low is not None and accuracy.high is not None
+                # Side by side, so that intervals of several runs do not hide each other.
+                at = number + 0.5 + 0.06 * (series - (len(runs) - 1) / 2)
+                points.append((at, accuracy.value))
+                plot.bar(at, accuracy.low, accuracy.high, series)
+                plot.dot(
+                    at,
+                    accuracy.value,
+                    series,
+                    f"{run.name}: {accuracy.value:.1%} of {int(chosen.sum()):,}",
+                    4,
+                )
+        if len(points) > 1:
+            plot.line(points, series, run.name)
+    return plot.svg("accuracy by coverage of the least seen digit")
+
+
+def stopping(runs: Sequence[StoredRun]) -> str:
+    """Every answer: budget left against coverage of the least seen digit."""
+    plot = plots.Plot(
+        plots.percent_axis("stroke of the least seen digit, %"),
+        plots.percent_axis("budget left at the answer, %"),
+    )
+    for series, run in enumerate(runs):
+        outcomes = run.outcomes
+        left = (run.setting.budget - outcomes.steps) / run.setting.budget
+        least = measures.least_seen(outcomes)
+        for row in np.flatnonzero(outcomes.ending == Ending.ANSWERED)[:_ALONG]:
+            right = bool(outcomes.correct[row])
+            name = f"{run.name}, episode {run.records[row]['episode']}: {'right' if right else 'wrong'}"
+            plot.dot(
+                float(least[row]), float(left[row]), series, name, 3.2, 0.5 if right else 0.0, ring=not right
+            )
+    return plot.svg("budget left against what was seen when it was answered")
+
+
+def _parts(run: StoredRun, swaps: Sequence[Swap]) -> list[int]:
+    outcomes = run.outcomes
+    right = int(outcomes.correct.sum())
+    if swaps:
+        return [right, *(int(flags.sum()) for flags in failures(run, swaps[0]).values())]
+    answered = outcomes.ending == Ending.ANSWERED
+    return [right, int((answered & ~outcomes.correct).sum()), int((~answered & ~outcomes.correct).sum())]

@@ -1,0 +1,70 @@
+"""The chat-completions format: replies, usage and errors as OpenAI-compatible servers send them.
+
+Source: OpenAI's API reference, "Chat completions" (object, choices, usage, error).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+TOKENS_A_PICTURE = 255
+CHARACTERS_A_TOKEN = 4
+"""Usage is estimated by fixed rates, so that a client's own estimate can be compared with it exactly."""
+
+
+class WireError(Exception):
+    """A request that is refused: HTTP status, message, and the ``code`` and ``param`` of the error object."""
+
+    def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param = status, message, code, param
+
+
+def error_body(
+    message: str, status: int, code: str | None = None, param: str | None = None
+) -> dict[str, Any]:
+    """The JSON body of an error."""
+    kinds = {401: "authentication_error", 429: "rate_limit_error"}
+    kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def tokens_of(characters: int) -> int:
+    """Tokens of a text by the fixed rate, rounded up."""
+    return -(-characters // CHARACTERS_A_TOKEN)
+
+
+def completion(
+    number: int,
+    model: str,
+    content: str | None,
+    *,
+    prompt_characters: int,
+    pictures: int,
+    finish_reason: str = "stop",
+    refusal: str | None = None,
+    completion_tokens: int | None = None,
+) -> dict[str, Any]:
+    """The JSON body of a reply with one choice.
+
+    number: makes the id. content: the message, None with a refusal. prompt_characters, pictures: of the request.
+    completion_tokens: where it is not the content that they were spent on.
+    """
+    prompt = tokens_of(prompt_characters) + TOKENS_A_PICTURE * pictures
+    spent = tokens_of(len(content or refusal or "")) if completion_tokens is None else completion_tokens
+    return {
+        "id": f"chatcmpl-demo-{number}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": model,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": content, "refusal": refusal},
+                "logprobs": None,
+                "finish_reason": finish_reason,
+            }
+        ],
+        "usage": {"prompt_tokens": prompt, "completion_tokens": spent, "total_tokens": prompt + spent},
+    }

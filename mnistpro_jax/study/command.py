@@ -1,0 +1,244 @@
+"""What ``mnistpro matrix`` does: which cells of a study exist, are missing or confounded, and running the others."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from mnistpro_jax.analysis.runs import StoredRun, load_run, named_apart, run_folders
+from mnistpro_jax.analysis.sheet import Sheet
+from mnistpro_jax.study.cells import Matrix, MatrixTable, load_matrix
+from mnistpro_jax.study.status import CellStatus, counts, status, status_sheet, uncrossed
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``mnistpro matrix``."""
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="DIR",
+        help="folder of runs, ours or the published reference's; it may be empty",
+    )
+    what = parser.add_argument_group("which cells")
+    what.add_argument(
+        "--matrix",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="a matrix in TOML (default: the published tables)",
+    )
+    what.add_argument(
+        "--table", nargs="+", default=None, metavar="NAME", help="these tables alone (default: all)"
+    )
+    what.add_argument(
+        "--model",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="these models in the place of the declared ones, as `mnistpro run --model` takes them",
+    )
+    what.add_argument(
+        "--level", type=int, nargs="+", default=None, metavar="N", help="these levels (default: all)"
+    )
+    what.add_argument(
+        "--as",
+        dest="other_names",
+        nargs="+",
+        default=[],
+        metavar="NAME=MODEL",
+        help="how a declared model is run, such as GLM-4.6V=openrouter:z-ai/glm-4.6v",
+    )
+    doing = parser.add_argument_group("running what is missing")
+    how = doing.add_mutually_exclusive_group()
+    how.add_argument(
+        "--run", action="store_true", dest="fill", help="run the cells that are not present into DIR"
+    )
+    how.add_argument("--dry-run", action="store_true", help="count the calls of that, and ask nobody")
+    doing.add_argument("--first", type=int, default=None, metavar="N", help="only the first N of these cells")
+    doing.add_argument(
+        "--assume-steps", type=int, default=None, metavar="N", help="--dry-run: steps an episode takes"
+    )
+    doing.add_argument("--base-url", default=None, metavar="URL", help="the server, as in `mnistpro run`")
+    doing.add_argument("--key-variable", default=None, metavar="NAME", help="as in `mnistpro run`")
+    doing.add_argument(
+        "--concurrency", type=int, default=16, metavar="N", help="episodes at a time (default: 16)"
+    )
+    doing.add_argument(
+        "--max-cost", type=float, default=None, metavar="X", help="of all cells together; needs prices"
+    )
+    doing.add_argument("--price-file", type=Path, default=None, metavar="FILE", help="as in `mnistpro run`")
+    output = parser.add_argument_group("output")
+    output.add_argument("--missing", action="store_true", help="list the cells that are not present alone")
+    output.add_argument("--csv", type=Path, default=None, metavar="DIR", help="write a CSV file a table here")
+    output.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the matrix; run what is missing where asked. Returns the exit code: 130 interrupted, 1 stopped early."""
+    matrix = load_matrix(arguments.matrix, arguments.model)
+    tables = [matrix.table(name) for name in arguments.table] if arguments.table else list(matrix.tables)
+    other_names = _other_names(arguments.other_names, matrix)
+    code = 0
+    if arguments.fill or arguments.dry_run:
+        found = _statuses(matrix, tables, arguments)
+        code = _fill(arguments, matrix, found, other_names)
+        if arguments.dry_run:
+            return code
+    _show(arguments, matrix, _statuses(matrix, tables, arguments))
+    return code
+
+
+Statuses = list[tuple[MatrixTable, list[CellStatus]]]
+
+
+def _statuses(matrix: Matrix, tables: list[MatrixTable], arguments: argparse.Namespace) -> Statuses:
+    runs = _runs(arguments.folder)
+    levels = arguments.level
+    return [
+        (table, [one for one in status(matrix, table, runs) if levels is None or one.cell.level in levels])
+        for table in tables
+    ]
+
+
+def _runs(folder: Path) -> list[StoredRun]:
+    """All runs in a folder; one that has only begun, or cannot be read, is named and left out."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; expected a folder of runs")
+    loaded = []
+    for path in run_folders(folder):
+        try:
+            loaded.append(load_run(path))
+        except ValueError as error:
+            print(f"mnistpro: left out: {error}", file=sys.stderr)
+    return named_apart(loaded)
+
+
+def _other_names(texts: list[str], matrix: Matrix) -> dict[str, str]:
+    names = {}
+    for text in texts:
+        name, equals, model = text.partition("=")
+        if not equals or name not in matrix.models:
+            raise ValueError(f"--as {text!r}: expected NAME=MODEL with one of {', '.join(matrix.models)}")
+        names[name] = model
+    return names
+
+
+def _show(arguments: argparse.Namespace, matrix: Matrix, found: Statuses) -> None:
+    from mnistpro_jax.study.status import State
+
+    shown = [
+        (table, [one for one in statuses if not (arguments.missing and one.state is State.PRESENT)])
+        for table, statuses in found
+    ]
+    sheets = [(table, status_sheet(matrix, table, statuses)) for table, statuses in shown]
+    if arguments.csv is not None:
+        arguments.csv.mkdir(parents=True, exist_ok=True)
+        for _, sheet in sheets:
+            (arguments.csv / f"{sheet.name}.csv").write_text(sheet.csv(), encoding="utf-8")
+    if arguments.json:
+        tables: list[dict[str, Any]] = [
+            {"name": table.name, "counts": counts(statuses), "uncrossed": uncrossed(statuses), **sheet.json()}
+            for (table, statuses), (_, sheet) in zip(found, sheets, strict=True)
+        ]
+        print(json.dumps({"matrix": matrix.name, "tables": tables}, indent=2, allow_nan=False))
+        return
+    from rich.console import Console
+
+    console = Console(file=sys.stdout, highlight=False)
+    for (table, statuses), (_, listed), (_, sheet) in zip(found, shown, sheets, strict=True):
+        said = ", ".join(f"{count} {state}" for state, count in counts(statuses).items() if count)
+        console.print(f"\n[bold]{table.title}[/bold] ({table.name}): {said or 'no cells'}")
+        if table.note:
+            console.print(f"[dim]{table.note}[/dim]")
+        if sheet.rows:
+            console.print(_compact(sheet))
+        for one in listed:
+            if one.differences and one.run is not None:
+                console.print(f"confounded: {one.run.path.name}: {'; '.join(one.differences)}", markup=False)
+        for sentence in uncrossed(statuses):
+            console.print(f"warning: {sentence}", markup=False)
+    if matrix.source:
+        console.print(
+            f"\n[dim]Accuracy, per cent, @ average steps. Published figures: {matrix.source}.[/dim]"
+        )
+
+
+def _compact(sheet: Sheet) -> Any:
+    """The table in 80 columns: results as "accuracy @ steps"."""
+    from mnistpro_jax.analysis.tables import plain_table
+
+    def result(accuracy: float | None, steps: float | None, of: str = "") -> str:
+        parts = [] if accuracy is None else [f"{100 * accuracy:.1f}"]
+        parts += [] if steps is None else [f"@ {steps:.2f}"]
+        return " ".join([*parts, *([f"({of})"] if of and parts else [])])
+
+    rows = []
+    for row in sheet.rows:
+        accuracy, steps = (row[name].value if name in row else None for name in ("accuracy", "steps"))
+        published = result(row.get("published"), row.get("published_steps"), row.get("published_model", ""))
+        episodes = f"{row['episodes']:,}" if "episodes" in row else ""
+        cell = (row["model"], f"L{row['level']}", row["memory"], row["horizon"], str(row["window"]))
+        rows.append((*cell, row["state"], episodes, result(accuracy, steps), published))
+    columns = [("model", "left"), ("", "left"), ("memory", "left"), ("H", "right"), ("window", "right")]
+    columns += [("state", "left"), ("episodes", "right"), ("result", "left"), ("published", "left")]
+    used = [k for k in range(len(columns)) if any(row[k] for row in rows)]
+    one_model = len({row[0] for row in rows}) == 1
+    one_window = len({row[4] for row in rows}) == 1
+    used = [k for k in used if not (k == 0 and one_model) and not (k == 4 and one_window)]
+    return plain_table([columns[k] for k in used], [[row[k] for k in used] for row in rows])
+
+
+def _fill(arguments: argparse.Namespace, matrix: Matrix, found: Statuses, other_names: dict[str, str]) -> int:
+    from mnistpro_jax.study import filling
+
+    session = {
+        "base_url": arguments.base_url,
+        "key_variable": arguments.key_variable,
+        "concurrency": arguments.concurrency,
+        "max_cost": arguments.max_cost,
+        "price_file": arguments.price_file,
+    }
+    # A cell may stand in several tables; it is run once.
+    statuses = list({one.cell: one for _, statuses in found for one in statuses}.values())
+    work = filling.work_for(statuses, matrix, arguments.folder, other_names=other_names, session=session)
+    work = work[: arguments.first]
+    if arguments.dry_run:
+        _print_forecast(filling.forecast(work, arguments.assume_steps), arguments)
+        return 0
+    from mnistpro_jax.agents.host.command import progress
+
+    with progress() as (report, note):
+        outcomes, problem = filling.fill(work, note, report, note)
+    if problem is not None:
+        print(f"mnistpro: {problem}", file=sys.stderr)
+    if outcomes and outcomes[-1].interrupted:
+        return 130
+    return 0 if problem is None else 1
+
+
+def _print_forecast(found: list[Any], arguments: argparse.Namespace) -> None:
+    facts = [
+        {"cell": work.cell.label, "out": str(work.request.out), **part.as_dict()} for work, part in found
+    ]
+    if arguments.json:
+        print(json.dumps({"cells": facts}, indent=2, allow_nan=False))
+        return
+    from rich.console import Console
+
+    from mnistpro_jax.analysis.tables import NOTHING, plain_table
+
+    names = ("calls", "pictures", "input_tokens", "output_tokens", "cost")
+    rows = [
+        (str(fact["cell"]), *(NOTHING if fact[name] is None else f"{fact[name]:,}" for name in names))
+        for fact in facts
+    ]
+    sums = [sum(fact[name] or 0 for fact in facts) for name in names]
+    rows.append(("all", *(f"{total:,}" for total in sums)))
+    columns = [("cell", "left"), *((name.replace("_", " "), "right") for name in names)]
+    console = Console(file=sys.stdout, highlight=False)
+    console.print(plain_table(columns, rows))
+    what = "at most" if arguments.assume_steps is None else f"for episodes of {arguments.assume_steps} steps"
+    console.print(f"[dim]Counts are {what}; see `mnistpro run --dry-run` for how they are estimated.[/dim]")

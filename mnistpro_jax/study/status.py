@@ -1,0 +1,240 @@
+"""Which cells of a matrix have been run, which are missing, and which runs differ in something else as well."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mnistpro_jax.analysis.measures import mean, proportion
+from mnistpro_jax.analysis.runs import StoredRun
+from mnistpro_jax.analysis.sheet import Column, Row, Sheet
+from mnistpro_jax.study.cells import ALL, Cell, Figure, Matrix, MatrixTable
+from mnistpro_jax.worlds.published import PUBLISHED_EPISODES
+
+_MEMORIES_OF_THEIR_OWN_HORIZON = ("natural", "full-image", "canvas")
+
+
+class State(enum.StrEnum):
+    """What there is for a cell, best first."""
+
+    PRESENT = "present"
+    """A run with these settings, all episodes counted."""
+    PARTIAL = "partial"
+    """A run with these settings; some episodes are missing or did not count."""
+    CONFOUNDED = "confounded"
+    """Runs of the cell's model, level, memory, horizon and window that differ in other settings."""
+    MISSING = "missing"
+
+
+@dataclasses.dataclass(frozen=True)
+class CellStatus:
+    """run: the best one there is, None for a missing cell. differences: "name: it has A, the cell B", of a confounded
+    one. planned: episodes that the cell has."""
+
+    cell: Cell
+    state: State
+    run: StoredRun | None
+    differences: tuple[str, ...]
+    planned: int
+
+
+def status(matrix: Matrix, table: MatrixTable, runs: Sequence[StoredRun]) -> list[CellStatus]:
+    """The state of each cell of a table, in the table's order."""
+    return [_cell_status(cell, matrix, runs) for cell in table.cells]
+
+
+def _cell_status(cell: Cell, matrix: Matrix, runs: Sequence[StoredRun]) -> CellStatus:
+    planned = PUBLISHED_EPISODES
+    found = []
+    for run in runs:
+        if _same_axes(cell, run, matrix):
+            differences = _differences(cell, run)
+            complete = len(run.records) >= (
+                planned if run.setting.episode_list == "published" else run.planned or 1
+            )
+            state = State.CONFOUNDED if differences else State.PRESENT if complete else State.PARTIAL
+            found.append(CellStatus(cell, state, run, differences, planned))
+    order = list(State)
+    # Of several, the one that says most: by its state, then by fewest differences and most episodes.
+    best = min(
+        found,
+        key=lambda one: (
+            order.index(one.state),
+            len(one.differences),
+            -len(one.run.records) if one.run else 0,
+        ),
+        default=None,
+    )
+    return best or CellStatus(cell, State.MISSING, None, (), planned)
+
+
+def is_model(name: str, stored: str, matrix: Matrix) -> bool:
+    """Whether a stored run's model is a model of the matrix: by its name, or another name of it, without provider."""
+    names = {name, *(matrix.models[name].also if name in matrix.models else ())}
+    if name in matrix.models:
+        names.add(matrix.models[name].run)
+    return _bare(stored) in {_bare(one) for one in names} or stored in names
+
+
+def _bare(name: str) -> str:
+    """A model's name without provider and vendor, in small letters: "openrouter:z-ai/GLM-4.6v" is "glm-4.6v"."""
+    return name.rsplit("/", 1)[-1].split(":", 1)[-1].lower()
+
+
+def _same_axes(cell: Cell, run: StoredRun, matrix: Matrix) -> bool:
+    setting = run.setting
+    horizon = setting.horizon
+    if cell.horizon is None and cell.memory.split("+")[0] in _MEMORIES_OF_THEIR_OWN_HORIZON:
+        horizon = None
+    return is_model(cell.model, setting.model, matrix) and (
+        setting.level,
+        setting.memory,
+        horizon,
+        setting.window,
+    ) == (cell.level, cell.memory, cell.horizon, cell.window)
+
+
+def _differences(cell: Cell, run: StoredRun) -> tuple[str, ...]:
+    """In what else a run differs from its cell. What a run does not say is taken to agree."""
+    setting = run.setting
+    wanted: dict[str, Any] = {"stride": cell.stride, "budget": cell.budget, **dict(cell.settings)}
+    others = dict(setting.others)
+    found = []
+    for name, value in wanted.items():
+        if hasattr(setting, name):
+            has: Any = getattr(setting, name)
+        elif name in others:
+            has, value = others[name], value if isinstance(value, str) else json.dumps(value)
+        else:
+            continue
+        if has != value:
+            found.append(f"{name.replace('_', ' ')} {has} instead of {value}")
+    # What the reference's runs may have beyond our settings.
+    found += [f"{name} {others[name]}" for name in ("keys", "arm") if name in others]
+    return tuple(found)
+
+
+def uncrossed(statuses: Sequence[CellStatus]) -> list[str]:
+    """Comparisons that a table means to make and that its present cells do not allow, as sentences.
+
+    An axis can be compared where two cells differ in it alone. Where the present cells have several values of an axis
+    and no two of them differ in nothing else, its effect is confounded with another's; so it was in the published
+    study, whose horizon and memory changed together.
+    """
+    sentences = []
+    for model, level in sorted({(one.cell.model, one.cell.level) for one in statuses}):
+        here = [one for one in statuses if (one.cell.model, one.cell.level) == (model, level)]
+        declared = {_place(one.cell) for one in here}
+        present = {_place(one.cell) for one in here if one.state in (State.PRESENT, State.PARTIAL)}
+        for axis, name in enumerate(_COMPARED):
+            if (
+                len({place[axis] for place in present}) > 1
+                and not _alone(present, axis)
+                and _alone(declared, axis)
+            ):
+                cells = "; ".join(
+                    ", ".join(f"{one} {_word(value)}" for one, value in zip(_COMPARED, place, strict=True))
+                    for place in sorted(present, key=str)
+                )
+                sentences.append(
+                    f"{model}, level {level}: {name} cannot be compared by itself, because no two present cells differ "
+                    f"in it alone ({cells})"
+                )
+    return sentences
+
+
+_COMPARED = ("memory", "horizon", "window")
+
+
+def _place(cell: Cell) -> tuple[Any, ...]:
+    return tuple(getattr(cell, name) for name in _COMPARED)
+
+
+def _alone(places: set[tuple[Any, ...]], axis: int) -> bool:
+    """Whether two of them differ in this axis and in no other."""
+    return any(
+        [k for k in range(len(_COMPARED)) if one[k] != other[k]] == [axis]
+        for one, other in itertools.combinations(places, 2)
+    )
+
+
+def figure_for(cell: Cell, matrix: Matrix) -> tuple[str, Figure] | None:
+    """(model, figure) printed for a cell: of its own model, for a model that is not of the study the best one of the
+    same setting; None without any."""
+    same = [
+        (other.model, figure)
+        for table in matrix.tables
+        for other, figure in table.figures.items()
+        if dataclasses.replace(other, model=cell.model) == cell
+    ]
+    names = matrix.models.get(cell.model)
+    if names is not None and names.run != cell.model:
+        return next((one for one in same if one[0] == cell.model), None)
+    with_accuracy = [one for one in same if one[1].accuracy is not None]
+    return max(with_accuracy, key=lambda one: one[1].accuracy or 0.0, default=None)
+
+
+def status_sheet(matrix: Matrix, table: MatrixTable, statuses: Sequence[CellStatus]) -> Sheet:
+    """The table: what there is for each cell, beside what was published."""
+    rows: list[Row] = []
+    for one in statuses:
+        cell = one.cell
+        row: Row = {
+            "model": cell.model,
+            "level": cell.level,
+            "memory": cell.memory,
+            "horizon": "" if cell.horizon is None else _word(cell.horizon),
+            "window": cell.window,
+            "state": one.state.value,
+        }
+        if one.run is not None:
+            row["episodes"] = len(one.run.records)
+            row["differences"] = "; ".join(one.differences)
+            row["folder"] = one.run.path.name
+            if one.run.records:
+                row["accuracy"] = proportion(one.run.outcomes.correct)
+                row["steps"] = mean(one.run.outcomes.steps)
+        printed = figure_for(cell, matrix)
+        if printed is not None:
+            model, figure = printed
+            row["published"] = None if figure.accuracy is None else figure.accuracy / 100
+            row["published_steps"] = figure.steps
+            row["published_model"] = "" if model == cell.model else model
+        rows.append(row)
+    return Sheet(
+        f"matrix-{table.name}",
+        table.title,
+        table.note,
+        (
+            Column("model", "model"),
+            Column("level", "level"),
+            Column("memory", "memory"),
+            Column("horizon", "H"),
+            Column("window", "window"),
+            Column("state", "state"),
+            Column("episodes", "episodes", "count"),
+            Column("accuracy", "accuracy", "share"),
+            Column("steps", "steps", "number"),
+            Column(
+                "published", "published", "share", f"as printed in {matrix.source}" if matrix.source else ""
+            ),
+            Column("published_steps", "its steps", "number"),
+            Column("published_model", "of"),
+            Column("differences", "confounded by"),
+            Column("folder", "folder"),
+        ),
+        tuple(rows),
+    )
+
+
+def counts(statuses: Sequence[CellStatus]) -> Mapping[str, int]:
+    """How many cells are in each state."""
+    return {state.value: sum(one.state is state for one in statuses) for state in State}
+
+
+def _word(value: Any) -> str:
+    return "all" if value == ALL else str(value)
