@@ -70,7 +70,9 @@ def raw_stepper(envs: Any, actions: np.ndarray) -> Callable[[int], None]:
     env, params, num_envs = world.env, world.params, envs.num_envs
 
     def step(state: Any, words: Any, turn: Any, action: Any, params: Any) -> Any:
-        keys = jax.random.wrap_key_data(jnp.stack([words[:, 0], words[:, 1] + turn], axis=1), impl="threefry2x32")
+        keys = jax.random.wrap_key_data(
+            jnp.stack([words[:, 0], words[:, 1] + turn], axis=1), impl="threefry2x32"
+        )
         observation, state, reward, terminated, truncated, info = jax.vmap(env.step, (0, 0, 0, None))(
             keys, state, action, params
         )
@@ -133,7 +135,9 @@ def pillow_envs(num_envs: int, copy: bool) -> Any:
         def draw(self) -> Any:
             x, y = self.x, self.y
             picture = Image.new("RGB", (side, side), (128, 128, 128))
-            glimpse = Image.fromarray(canvases[self.index]).convert("RGB").crop((x, y, x + window, y + window))
+            glimpse = (
+                Image.fromarray(canvases[self.index]).convert("RGB").crop((x, y, x + window, y + window))
+            )
             picture.paste(glimpse, (x, y))
             ImageDraw.Draw(picture).rectangle((x, y, x + window, y + window), outline=(0, 229, 255), width=2)
             return np.asarray(picture)
@@ -234,7 +238,9 @@ def serve_ap_gym(num_envs: int) -> None:
         print(rate(run, num_envs, float(line)), flush=True)
 
 
-def overhead(run: Callable[[int], None], raw: Callable[[int], None], pairs: int, calls: int) -> dict[str, float]:
+def overhead(
+    run: Callable[[int], None], raw: Callable[[int], None], pairs: int, calls: int
+) -> dict[str, float]:
     """Extra time of ``run`` over ``raw``: medians of ``pairs`` blocks of ``calls``, alternating and in both orders."""
     times: dict[Any, list[float]] = {run: [], raw: []}
     for pair in range(pairs):
@@ -315,7 +321,9 @@ def say(text: str) -> None:
 
 
 def show(report: dict[str, Any]) -> None:
-    print(f"{report['num_envs']} environments, level 1, observation {report['observation']!r}, random moves\n")
+    print(
+        f"{report['num_envs']} environments, level 1, observation {report['observation']!r}, random moves\n"
+    )
     print(f"{'':28}{'steps/s':>12}{'ours / it':>11}")
     for name, value in report["steps_per_s"].items():
         ratio = report["ours_over"].get(name)
