@@ -90,13 +90,15 @@ class FakeServer:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
 
-        async def begin() -> None:
+        async def begin() -> asyncio.Server:
             server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
             self.port = server.sockets[0].getsockname()[1]
             self._ready.set()
+            return server
 
-        self._loop.run_until_complete(begin())
+        server = self._loop.run_until_complete(begin())
         self._loop.run_forever()
+        server.close()
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
         self._loop.run_until_complete(asyncio.sleep(0))
