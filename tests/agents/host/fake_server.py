@@ -93,10 +93,10 @@ class FakeServer:
         async def begin() -> asyncio.Server:
             server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
             self.port = server.sockets[0].getsockname()[1]
-            self._ready.set()
             return server
 
         server = self._loop.run_until_complete(begin())
+        self._loop.call_soon(self._ready.set)
         self._loop.run_forever()
         server.close()
         for task in asyncio.all_tasks(self._loop):
