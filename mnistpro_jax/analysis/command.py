@@ -20,6 +20,8 @@ Say = Callable[[str, int, int], None]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``mnistpro analyse``."""
+    from mnistpro_jax.cli import whole
+
     parser.add_argument(
         "folders",
         type=Path,
@@ -54,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key-variable", default=None, metavar="NAME", help="as in `mnistpro run`")
     parser.add_argument(
         "--trajectories",
-        type=int,
+        type=whole(0),
         default=100,
         metavar="N",
         help="episodes a run that the report can show step by step (default: 100)",
@@ -64,8 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def measure(arguments: argparse.Namespace, say: Say) -> tuple[list[StoredRun], list[Sheet]]:
     """Load, measure and write; what to show. Raises ValueError and OSError with one clear message."""
-    if arguments.trajectories < 0:
-        raise ValueError(f"--trajectories is {arguments.trajectories}; expected 0 or more")
     for path in (arguments.html, arguments.markdown):
         if path is not None and not path.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {path.absolute().parent} to write {path.name} to")
@@ -123,7 +123,9 @@ def predictors(arguments: argparse.Namespace) -> dict[str, Callable[[], Predicto
             made[name] = PREDICTORS[name]
         elif ":" not in name and name != "openai-compatible":
             known = ", ".join(PREDICTORS)
-            raise ValueError(f"unknown reader {name!r}; expected {known}, or a model such as openai:NAME")
+            raise ValueError(
+                f"unknown reader {name!r}; expected {known}, or a model such as openai:NAME (folders come first)"
+            )
         elif arguments.answers is None:
             raise ValueError(
                 f"reader {name!r} is asked over the network: give --answers FILE to keep what it says"

@@ -140,11 +140,11 @@ class Plot:
 
 def stacked_bars(rows: Sequence[tuple[str, Sequence[int]]], names: Sequence[str], width: int = 1090) -> str:
     """One bar a row, cut into shares of the row's sum. rows: (text, counts by ``names``)."""
-    label, height, gap = 230, 20, 8
+    label, height, gap = 310, 20, 8
     parts = [f'<svg class="plot wide" viewBox="0 0 {width} {len(rows) * (height + gap)}" role="img">']
     for number, (text, counts) in enumerate(rows):
         top, left = number * (height + gap), float(label)
-        short = text if len(text) <= 36 else text[:35] + "\u2026"
+        short = text if len(text) <= 44 else text[:43] + "\u2026"
         parts.append(
             f'<text class="tick" x="{label - 10}" y="{top + 15}" text-anchor="end">{html.escape(short)}'
             f"<title>{html.escape(text)}</title></text>"

@@ -29,7 +29,7 @@ _PALETTE = ((255, 255, 255), (15, 23, 42), (226, 229, 234), (186, 193, 203), (37
 def png_url(image: Any) -> str:
     """A Pillow image as a data URL."""
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
+    image.save(buffer, format="PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 

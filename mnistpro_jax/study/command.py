@@ -16,6 +16,8 @@ from mnistpro_jax.study.status import CellStatus, counts, status, status_sheet, 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``mnistpro matrix``."""
+    from mnistpro_jax.cli import whole
+
     parser.add_argument(
         "folder",
         type=Path,
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="these models in the place of the declared ones, as `mnistpro run --model` takes them",
     )
     what.add_argument(
-        "--level", type=int, nargs="+", default=None, metavar="N", help="these levels (default: all)"
+        "--level", type=whole(1, 99), nargs="+", default=None, metavar="N", help="these levels (default: all)"
     )
     what.add_argument(
         "--as",
@@ -57,14 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", action="store_true", dest="fill", help="run the cells that are not present into DIR"
     )
     how.add_argument("--dry-run", action="store_true", help="count the calls of that, and ask nobody")
-    doing.add_argument("--first", type=int, default=None, metavar="N", help="only the first N of these cells")
     doing.add_argument(
-        "--assume-steps", type=int, default=None, metavar="N", help="--dry-run: steps an episode takes"
+        "--first", type=whole(1), default=None, metavar="N", help="only the first N of these cells"
+    )
+    doing.add_argument(
+        "--assume-steps", type=whole(1), default=None, metavar="N", help="--dry-run: steps an episode takes"
     )
     doing.add_argument("--base-url", default=None, metavar="URL", help="the server, as in `mnistpro run`")
     doing.add_argument("--key-variable", default=None, metavar="NAME", help="as in `mnistpro run`")
     doing.add_argument(
-        "--concurrency", type=int, default=16, metavar="N", help="episodes at a time (default: 16)"
+        "--concurrency", type=whole(1), default=16, metavar="N", help="episodes at a time (default: 16)"
     )
     doing.add_argument(
         "--max-cost", type=float, default=None, metavar="X", help="of all cells together; needs prices"
@@ -78,6 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the matrix; run what is missing where asked. Returns the exit code: 130 interrupted, 1 stopped early."""
+    if arguments.max_cost is not None and not arguments.max_cost >= 0:  # NaN fails the comparison as well
+        raise ValueError(f"--max-cost is {arguments.max_cost}; expected 0 or more")
     matrix = load_matrix(arguments.matrix, arguments.model)
     tables = [matrix.table(name) for name in arguments.table] if arguments.table else list(matrix.tables)
     other_names = _other_names(arguments.other_names, matrix)

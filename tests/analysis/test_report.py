@@ -119,7 +119,7 @@ def test_the_terminal_has_tables(home: Path, capsys: pytest.CaptureFixture[str])
     [
         (["nowhere"], "there is no folder nowhere"),
         (["HOME", "--html", "no/where/r.html"], "there is no folder"),
-        (["HOME", "--trajectories", "-1"], "expected 0 or more"),
+        (["HOME", "--trajectories", "-1"], "not a whole number, 0 or more"),
         (["HOME", "--readers", "me"], "unknown reader 'me'"),
         (["HOME", "--readers", "openai:x"], "give --answers FILE"),
     ],

@@ -42,7 +42,11 @@ class Client:
 
 
 def request(**more: Any) -> dict[str, Any]:
-    return {"model": "demo", "messages": [user("Move or answer. Turn 1 of 36", episode([7]).picture())], **more}
+    return {
+        "model": "demo",
+        "messages": [user("Move or answer. Turn 1 of 36", episode([7]).picture())],
+        **more,
+    }
 
 
 def serving(player: Player, **settings: Any) -> DemoServer:

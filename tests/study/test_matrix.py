@@ -228,6 +228,8 @@ def test_bad_matrices_are_named(
         (["--table", "dreams"], "there is no table 'dreams'; expected one of control, memory"),
         (["--as", "Nobody=x"], "expected NAME=MODEL"),
         (["--matrix", "no.toml"], "no.toml"),
+        (["--first", "0"], "not a whole number, 1 or more"),
+        (["--max-cost", "nan"], "--max-cost is nan"),
     ],
 )
 def test_nonsense_is_one_line(

@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import itertools
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -52,6 +52,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="host agents", daemon=True)
+        self._work: concurrent.futures.Future[Any] | None = None
 
     def __enter__(self) -> LoopThread:
         self._thread.start()
@@ -64,7 +65,14 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, _ResultT]) -> _ResultT:
         """The result of a coroutine on the loop; for any other thread."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        self._work = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        result: _ResultT = self._work.result()
+        return result
+
+    def abort(self) -> None:
+        """Cancel what is running; ``run`` then raises CancelledError in its thread."""
+        if self._work is not None:
+            self._work.cancel()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -119,7 +127,8 @@ class _Session:
                 self._talks[lane].show(words[lane], corners[lane], steps[lane], view)
             decisions = self._loop.run(self._decide([self._talks[lane] for lane in lanes]))
         except BaseException as error:
-            self._ledger.stop(StopRun(f"the bridge failed: {type(error).__name__}: {error}"))
+            if not isinstance(error, concurrent.futures.CancelledError):
+                self._ledger.stop(StopRun(f"the bridge failed: {type(error).__name__}: {error}"))
             for lane in lanes:
                 self._talks[lane].status = Status.CANCELLED
             statuses[lanes] = _STATUS_CODES[Status.CANCELLED]
@@ -153,15 +162,19 @@ def rollout(
     enlarge: int = 1,
     jax_policy: Policy[Any] | None = None,
     jax_lanes: Sequence[bool] | None = None,
+    lanes: int | None = None,
 ) -> BridgeResult:
     """One compiled rollout of a batch of episodes, one lane each.
 
     policy: the host agent. jax_policy: a JAX agent that plays the lanes of ``jax_lanes``, bool (B,); the world must be
     in its observation mode. Other arguments as of ``runner.play``.
 
+    lanes: of the program, at least as many as episodes; the rest stands idle, so that batches of different sizes share
+    one compiled program.
+
     Ctrl-C, heard in the main thread, freezes the host agent's lanes as cancelled once the calls under way are there;
-    a second one is raised. Raises RuntimeError where it is called from a running event loop (use
-    ``asyncio.to_thread``).
+    a second one gives these calls up. Either way the batch comes back as far as it got. Raises RuntimeError where it is
+    called from a running event loop (use ``asyncio.to_thread``), ValueError for arguments that do not fit.
     """
     try:
         asyncio.get_running_loop()
@@ -183,7 +196,9 @@ def rollout(
     mine = np.zeros(len(episodes), bool) if jax_lanes is None else np.asarray(jax_lanes, bool)
     if mine.shape != (len(episodes),):
         raise ValueError(f"jax_lanes has shape {mine.shape}; expected {(len(episodes),)}")
-    rows = np.asarray(episodes, np.int32)
+    idle = max(0, (lanes or 0) - len(episodes))
+    rows = np.asarray([*episodes, *[episodes[-1]] * idle], np.int32)
+    at_work = np.arange(len(rows)) < len(episodes)
     handle = next(_numbers)
     with contextlib.ExitStack() as stack:
         talks: dict[int, Conversation] = {}
@@ -197,7 +212,7 @@ def rollout(
         stack.callback(lambda: loop.run(policy.close()))
         _sessions[handle] = _Session(talks, policy, book, loop, world.env.num_digits)
         stack.callback(_sessions.pop, handle)
-        keys = [episode_keys(world.seed, number) for number in episodes] if jax_policy is not None else None
+        keys = [episode_keys(world.seed, number) for number in rows] if jax_policy is not None else None
         stacked = None if keys is None else tuple(jnp.stack(part) for part in zip(*keys, strict=True))
         result = _waited_for(
             lambda: jax.device_get(
@@ -208,13 +223,16 @@ def rollout(
                     world.params,
                     jax_policy,
                     stacked,
-                    mine,
+                    np.pad(mine, (0, idle)),
+                    at_work,
                     world.scenes[rows],
                     world.starts[rows],
                 )
             ),
             book,
+            loop,
         )
+        result = jax.tree.map(lambda leaf: leaf[: len(episodes)], result)
         played = [
             talk.finish(
                 jax.tree.map(lambda leaf, lane=lane: leaf[lane], result.statistics), result.xy[lane], book
@@ -246,15 +264,18 @@ def play(
         if book.stopped and results:
             break
         group = list(episodes[first : first + concurrency])
-        for played in rollout(world, protocol, policy, group, ledger=book, logs=logs, enlarge=enlarge).played:
+        batch = rollout(
+            world, protocol, policy, group, ledger=book, logs=logs, enlarge=enlarge, lanes=concurrency
+        )
+        for played in batch.played:
             results.append(played)
             if done is not None:
                 done(played)
     return results
 
 
-def _waited_for(work: Any, ledger: Ledger) -> Any:
-    """The result of ``work`` in a thread; Ctrl-C while waiting stops the ledger, a second one is raised."""
+def _waited_for(work: Callable[[], _ResultT], ledger: Ledger, loop: LoopThread) -> _ResultT:
+    """The result of ``work`` in a thread. Ctrl-C while waiting stops the ledger, a second one the calls under way."""
     with concurrent.futures.ThreadPoolExecutor(1, "bridge") as pool:
         future = pool.submit(work)
         while True:
@@ -262,7 +283,7 @@ def _waited_for(work: Any, ledger: Ledger) -> Any:
                 return future.result()
             except KeyboardInterrupt:
                 if ledger.interrupted:
-                    raise
+                    loop.abort()
                 ledger.interrupt()
 
 
@@ -299,6 +320,7 @@ def _run(
     jax_policy: Any,
     keys: Any,
     jax_lanes: Any,
+    at_work: Any,
     scenes: Any,
     starts: Any,
 ) -> _Result:
@@ -309,7 +331,7 @@ def _run(
         state=state,
         shown=shown,
         memory=memory,
-        status=jnp.zeros((lanes,), jnp.int8),
+        status=jnp.where(at_work, jnp.int8(0), jnp.int8(_STATUS_CODES[Status.CANCELLED])),
         windows=jnp.full((lanes, length + 1, 2), -1, jnp.int16).at[:, 0].set(state.xy.astype(jnp.int16)),
         kinds=jnp.full((lanes, length), Kind.NONE, jnp.int8),
     )

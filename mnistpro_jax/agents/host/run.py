@@ -367,6 +367,7 @@ def _drive(
         )
         return
     driver = runner.play if request.driver == "free" else lockstep.play
+    world.warm_up()
 
     async def session() -> None:
         with _interrupts(ledger, note):

@@ -45,18 +45,21 @@ async def play(
     logged; a cancelled task logs nothing of them.
     """
     book = ledger if ledger is not None else Ledger()
-    waiting = collections.deque((number, 1) for number in episodes)
+    waiting: collections.deque[tuple[int, int, EpisodeLog | None]]
+    waiting = collections.deque((number, 1, None) for number in episodes)
     results: dict[int, Played] = {}
 
     async def worker() -> None:
         while waiting:
-            number, round_ = waiting.popleft()
+            number, round_, log = waiting.popleft()
+            # The same log in every round: what it holds is not asked again.
+            log = logs(number) if log is None else log
             try:
-                played = await play_one(world, protocol, policy, number, book, logs(number), enlarge)
+                played = await play_one(world, protocol, policy, number, book, log, enlarge)
             finally:
                 policy.forget(number)
             if played.status == Status.API_ERROR and round_ < rounds and not book.stopped:
-                waiting.append((number, round_ + 1))
+                waiting.append((number, round_ + 1, log))
                 continue
             results[number] = played
             if done is not None:

@@ -116,6 +116,12 @@ class HostWorld:
         """The next turns of B episodes; those that are not ``live``, bool (B,), stay as they are."""
         return _advance_all(self.env, self.params, states, kinds, digits, live)
 
+    def warm_up(self) -> None:
+        """Compile the steps of single episodes, so that no call's latency holds a compilation."""
+        _, state = self.begin(0)
+        self.advance(state, Decision(Status.OK, MOVES[0]))
+        self.statistics(state)
+
     def statistics(self, state: State) -> EpisodeStatistics:
         """Counts of one episode, as numpy arrays."""
         found: EpisodeStatistics = jax.tree.map(np.asarray, _statistics(self.env, self.params, state))

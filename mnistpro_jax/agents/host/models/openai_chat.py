@@ -133,7 +133,8 @@ class OpenAIChatPolicy(TextPolicy):
         self._answered = False
         sdk()
 
-    def _connected(self) -> openai.AsyncOpenAI:
+    def connected(self) -> openai.AsyncOpenAI:
+        """The client of the SDK, made on first use."""
         # Made where it is used: connections belong to the loop that they were opened in.
         if self._client is None:
             self._client = sdk().AsyncOpenAI(
@@ -153,7 +154,7 @@ class OpenAIChatPolicy(TextPolicy):
     async def reply(self, turn: Turn) -> Reply:
         """One call. Raises StopRun where all further calls would fail as well."""
         try:
-            completion = await self._connected().chat.completions.create(
+            completion = await self.connected().chat.completions.create(
                 model=self.settings.model,
                 messages=list(turn.messages),  # type: ignore[arg-type]
                 **self.settings.sampling(),
