@@ -184,6 +184,19 @@ class Environment:
         info = {"final_observation": observation, "statistics": self.statistics(after, params)}
         return observation, after, reward, terminated, truncated, info
 
+    def step_running(
+        self, key: jax.Array, state: State, action: jax.Array | Action, params: EnvParams
+    ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
+        """As ``step_env``, for episodes that have not ended: cheaper, because it does not ask whether they have.
+
+        What it returns for an ended episode means nothing.
+        """
+        del key
+        after, words, reward, terminated, truncated = self._advance(state, action, params)
+        observation = self._observe(after, words, params)
+        info = {"final_observation": observation, "statistics": self.statistics(after, params)}
+        return observation, after, reward, terminated, truncated, info
+
     def reset_to(self, scene: jax.Array, start_xy: jax.Array, params: EnvParams) -> tuple[Observation, State]:
         """Start the episode of a given scene, int32 (m,) tile numbers, at a given corner, int32 (2,).
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,6 @@ def export_minari(
     """
     minari = _minari()
     from minari.data_collector import EpisodeBuffer
-    from minari.storage.datasets_root_dir import get_dataset_path
 
     from mnistpro_jax.adapters.gymnasium import MnistProEnv
 
@@ -74,9 +74,7 @@ def export_minari(
                 },
             )
 
-    folder = get_dataset_path(dataset_id)
-    if folder.exists():
-        raise ValueError(f"the Minari data set {dataset_id!r} exists already, in {folder}; choose another id")
+    folder = _new_folder(dataset_id)
     try:
         with warnings.catch_warnings():
             # Minari asks for an author, an address and more; a data set is complete without them.
@@ -112,7 +110,7 @@ def export_evaluation(
     from mnistpro_jax.evaluation import evaluate, world
     from mnistpro_jax.registration import make_params, with_observation
 
-    _minari()  # before hours of playing
+    _new_folder(dataset_id)  # before hours of playing
     say = report or (lambda what, done, total: None)
     run = next(evaluate(request, report))
     env, bank = world(request, data.load(request.source, request.split))
@@ -131,6 +129,19 @@ def export_evaluation(
         f"seed {request.seed}",
         progress=lambda done, total: say("writing", done, total),
     )
+
+
+def _new_folder(dataset_id: str) -> Path:
+    """Where the data set will lie; ImportError without Minari, ValueError for an id that is no good or exists."""
+    _minari()
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.storage.datasets_root_dir import get_dataset_path
+
+    parse_dataset_id(dataset_id)
+    folder = Path(get_dataset_path(dataset_id))
+    if folder.exists():
+        raise ValueError(f"the Minari data set {dataset_id!r} exists already, in {folder}; choose another id")
+    return folder
 
 
 def _minari() -> Any:

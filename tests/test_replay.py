@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import mnistpro_jax
+from mnistpro_jax.cli import main
 from mnistpro_jax.env import Environment, EnvParams
 from mnistpro_jax.replay import replay, scenes_of
 from mnistpro_jax.rollouts import Trajectories
@@ -140,6 +142,23 @@ def test_minari_reads_the_data_set_back(played: Any, minari_folder: Path) -> Non
             "mnistpro/tests/bad-v0", env, dataclasses.replace(params, budget=jnp.int32(9)), trajectories
         )
     assert sorted(minari.list_local_datasets()) == ["mnistpro/tests/random-v0"]
+
+
+def test_the_command(minari_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["export", "mnistpro/command-v0", "--agent", "random", "--episodes", "3", "--flatten", "--json"]
+    assert main(command) == 0
+    facts = json.loads(capsys.readouterr().out)
+    loaded = minari.load_dataset("mnistpro/command-v0")
+    assert facts["episodes"] == loaded.total_episodes == 3
+    assert facts["steps"] == loaded.total_steps
+    assert Path(facts["folder"]).is_dir()
+    episode = loaded[0]
+    assert episode.observations.shape == (len(episode.actions) + 1, 64 * 64 + 11)
+    assert loaded.env_spec.kwargs["source"] == "mnist" and loaded.env_spec.kwargs["split"] == "test"
+    # Again, and under a name that is none: one line, before anything is played.
+    for name in ("mnistpro/command-v0", "no good"):
+        assert main([*command[:1], name, *command[2:]]) == 2
+        assert capsys.readouterr().err.startswith("mnistpro: error: ")
 
 
 def test_without_minari(played: Any, monkeypatch: pytest.MonkeyPatch) -> None:

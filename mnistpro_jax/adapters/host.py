@@ -297,7 +297,8 @@ def _advance(
 ) -> tuple[Any, ...]:
     """(lanes, observation, reward, terminated, truncated, final observation, statistics of ended episodes)."""
     acted = action if action.ndim == 1 else Action(action[:, 0], action[:, 1:])
-    advance = env.step if autoreset == "same_step" else env.step_env
+    # Ended episodes are never stepped: they have been reset, begin anew below, or were refused by the host.
+    advance = env.step if autoreset == "same_step" else env.step_running
     keys = _keys(lanes.words, lanes.episode + jnp.uint32(1))
     observation, state, reward, terminated, truncated, info = jax.vmap(advance, in_axes=(0, 0, 0, None))(
         keys, lanes.state, acted, params
@@ -308,13 +309,14 @@ def _advance(
         begun = terminated | truncated
         final = shown_as(env, flatten, info["final_observation"], params)
     elif autoreset == "next_step":
-        # ``step_env`` left the ended episodes as they were and gave them no reward: they begin anew.
+        # The step of an episode that waited for its reset means nothing, and is replaced by the next one's beginning.
         def restart(key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
             return env.reset(key, params)
 
         observation, state = jax.vmap(
             lambda needed, key, otherwise: where_needed(needed, restart, key, otherwise, params)
         )(waited, keys, (observation, state))
+        reward = jnp.where(waited, jnp.float32(0), reward)
         terminated, truncated, begun = terminated & ~waited, truncated & ~waited, waited
     else:
         begun = jnp.zeros_like(terminated)

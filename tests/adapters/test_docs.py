@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from mnistpro_jax import registration
+from mnistpro_jax.worlds.bank import Bank
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [*sorted((DOCS / "adapters").glob("*.md")), DOCS / "recurrent.md"]
@@ -21,6 +26,23 @@ def test_every_adapter_has_a_page_with_an_example() -> None:
     pages = {page.stem for page in PAGES if examples(page)}
     assert pages == {"gymnasium", "gymnax", "brax", "dm_env", "jumanji", "mctx", "minari", "recurrent"}
     assert pages - {"minari", "recurrent"} <= modules
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _share_banks() -> Iterator[None]:
+    """All examples show the same images: building their bank once is enough."""
+    banks: dict[str, Bank] = {}
+    build = registration._bank
+
+    def shared(level: int, window: int, start: str, given: dict[str, Any]) -> Bank:
+        name = repr((level, window, start, sorted(given.items())))
+        if name not in banks:
+            banks[name] = build(level, window, start, given)
+        return banks[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registration, "_bank", shared)
+        yield
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.stem)

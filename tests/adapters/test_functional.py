@@ -42,17 +42,15 @@ def played(small: World) -> dict[str, Any]:
         start, *keys = jax.random.split(key, 1 + TURNS)
         keys = jnp.stack(keys)
 
-        def by_gymnax(state: Any, inputs: Any) -> Any:
-            observation, state, reward, done, info = five.step(inputs[0], state, inputs[1], params)
-            return state, (observation, reward, done, info)
-
-        def by_env(state: Any, inputs: Any) -> Any:
+        def by_both(state: Any, inputs: Any) -> Any:
+            five_tuple = five.step(inputs[0], state, inputs[1], params)
             observation, state, reward, terminated, truncated, info = env.step(
                 inputs[0], state, inputs[1], params
             )
             final = features(env, info["final_observation"], params)
             shown = features(env, observation, params)
-            return state, (shown, reward, terminated, truncated, final, info["statistics"])
+            six = (shown, reward, terminated, truncated, final, info["statistics"], state)
+            return state, (five_tuple, six)
 
         def by_brax(state: Any, action: jax.Array) -> Any:
             scores = jnp.zeros(14, jnp.float32).at[action].set(0.5)
@@ -68,8 +66,7 @@ def played(small: World) -> dict[str, Any]:
         jumanji_state, first = functional.reset_with(start, params)
         return {
             "first": observation,
-            "gymnax": jax.lax.scan(by_gymnax, state, (keys, actions))[1],
-            "env": jax.lax.scan(by_env, state, (keys, actions))[1],
+            "gymnax and env": jax.lax.scan(by_both, state, (keys, actions))[1],
             "brax_first": brax_state,
             "brax": jax.lax.scan(by_brax, brax_state, actions)[1],
             "jumanji_first": (jumanji_state, first),
@@ -86,8 +83,9 @@ def played(small: World) -> dict[str, Any]:
 
 
 def test_the_five_tuple_is_the_six_tuple(small: World, played: dict[str, Any]) -> None:
-    observation, reward, done, info = played["gymnax"]
-    shown, own_reward, terminated, truncated, final, statistics = played["env"]
+    (observation, state, reward, done, info), six = played["gymnax and env"]
+    shown, own_reward, terminated, truncated, final, statistics, own_state = six
+    assert_trees_equal(state, own_state)
     assert_trees_equal(
         (observation, reward, info["terminated"], info["truncated"], info["final_observation"]),
         (shown, own_reward, terminated, truncated, final),
@@ -199,7 +197,7 @@ def test_brax_state_has_the_fields_of_braxs_own() -> None:
 def test_jumanji(small: World, played: dict[str, Any]) -> None:
     """The first episode of a lane is the environment's own; after its end nothing changes."""
     timestep = played["jumanji"]
-    _, _, terminated, truncated, _, _ = played["env"]
+    _, _, terminated, truncated, *_ = played["gymnax and env"][1]
     _, first = played["jumanji_first"]
     assert first.first().all() and not first.last().any()
     assert jax.tree.structure(first) == jax.tree.structure(timestep)
