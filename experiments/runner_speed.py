@@ -209,13 +209,17 @@ def beside_bare_sdk(world: HostWorld, repeats: int) -> dict[str, float]:
 
 
 async def _bare(url: str, requests: list[Any]) -> None:
+    from openai.types.chat import ChatCompletion
+
     client = OpenAIChatPolicy(ChatSettings("openai-compatible", "fake", base_url=url))
     waiting = list(requests)
 
     async def worker() -> None:
         while waiting:
             messages = waiting.pop()
-            await client.connected().chat.completions.create(model="fake", messages=messages)
+            await client.connected().post(
+                "/chat/completions", cast_to=ChatCompletion, body={"model": "fake", "messages": messages}
+            )
 
     await asyncio.gather(*(worker() for _ in range(EPISODES)))
     await client.close()

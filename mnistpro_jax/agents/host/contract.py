@@ -58,10 +58,10 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
-            *(
-                mine + its
-                for mine, its in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
-            )
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
