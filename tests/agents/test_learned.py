@@ -54,7 +54,7 @@ def _observation(geometry: Geometry, view: Any, xy: tuple[int, int]) -> Observat
 
 def test_weights_are_small_and_say_where_they_come_from() -> None:
     files = sorted(WEIGHTS.glob("*.npz"))
-    assert {file.stem for file in files} >= {"reader", "canvas", "glimpse"}
+    assert {file.stem for file in files} >= {"reader", "canvas", "glimpse", "memoryless"}
     for file in files:
         assert file.stat().st_size <= 2 * 2**20
         _, about, _ = shipped.load(file.stem)
@@ -62,7 +62,10 @@ def test_weights_are_small_and_say_where_they_come_from() -> None:
         assert len(about["commit"]) == 40
 
 
-@pytest.mark.parametrize(("name", "size"), [("reader", 620_074), ("canvas", 359_110), ("glimpse", 514_640)])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("reader", 620_074), ("canvas", 359_110), ("glimpse", 514_640), ("memoryless", 514_640)],
+)
 def test_parameters_are_as_many_as_stated(name: str, size: int) -> None:
     params, _, _ = shipped.load(name)
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == size
@@ -166,6 +169,24 @@ def test_a_glimpse_does_not_depend_on_the_number_of_digits() -> None:
     np.testing.assert_allclose(one.answers[0], two.answers[1], atol=1e-5)
 
 
+def test_without_a_memory_nothing_is_carried() -> None:
+    """What the memoryless agent does depends on the window alone, not on what it was shown before."""
+    geometry = Geometry()
+    agent = make_agent("memoryless", geometry)
+    rng = np.random.default_rng(0)
+    views = [jnp.asarray(rng.integers(0, 2, (64, 64)), jnp.uint8) for _ in range(3)]
+    key = jax.random.key(0)
+    last = _observation(geometry, views[2], (96, 80))
+    done = []
+    for earlier in (views[:1], views[1:2], views[:2]):
+        memory = agent.init(key)
+        for view in earlier:
+            _, memory = agent.act(key, _observation(geometry, view, (64, 48)), memory)
+        done.append(agent.act(key, last, memory))
+    for other in done[1:]:
+        jax.tree.map(np.testing.assert_array_equal, done[0], other)
+
+
 def test_the_sensor_leaves_the_neighbour_out() -> None:
     geometry = Geometry(width=448, num_digits=2)
     shown = np.asarray(sensor(geometry, jnp.ones((64, 64), jnp.uint8), jnp.asarray([180, 0], jnp.int32)))
@@ -195,7 +216,7 @@ def test_shipped_agents_score_what_is_stated(agent: str, level: int) -> None:
     assert (summary["control_accuracy"] is None) == (agent == "glimpse")
 
 
-@pytest.mark.parametrize("agent", ["planner", "canvas", "glimpse"])
+@pytest.mark.parametrize("agent", ["planner", "canvas", "glimpse", "memoryless"])
 @pytest.mark.parametrize(
     ("changes", "named"),
     [({"window": 96}, "window"), ({"stride": 16}, "stride"), ({"outline": False}, "outline")],
