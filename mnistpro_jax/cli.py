@@ -299,8 +299,8 @@ def _add_episodes(parser: argparse.ArgumentParser) -> None:
         default=(),
         metavar="P",
         help="answer from this probability of being right on, 0 to 1, above 1 never before the last step; "
-        "several make a row each (default, chosen on training images: planner and canvas 0.99 at level 1, 0.95 "
-        "above; others 0.95 at level 1, 0.9 above)",
+        "several make a row each (default, chosen on training images: 0.95 at level 1 and 0.9 above; planner and "
+        "canvas 0.99 and 0.95, memoryless 0.6 and 0.02)",
     )
 
     _add_weights(what)
