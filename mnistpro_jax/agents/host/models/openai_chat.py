@@ -229,7 +229,8 @@ def _read(completion: Any) -> Reply:
     """A completion as a reply."""
     choice = completion.choices[0]
     message = choice.message
-    text = message.content or ""
+    # Half a pair of surrogates, which JSON can hold, could not be sent again in a later turn.
+    text = (message.content or "").encode("utf-8", "replace").decode("utf-8")
     usage = Usage()
     if completion.usage is not None:
         sent = getattr(completion.usage, "prompt_tokens_details", None)
