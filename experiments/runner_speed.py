@@ -239,6 +239,8 @@ def main() -> None:
     quick = lambda: Sleeping(lambda number: 0.0)  # noqa: E731
     for driver in drivers:  # compile
         play(driver, world, quick(), EPISODES)
+    with server_process(0.0) as url:  # import
+        play("free", world, Marked(ChatSettings("openai-compatible", "fake", base_url=url)), EPISODES)
     results: dict[str, Any] = {}
     results["sleeping agent"] = compare(
         lambda: Sleeping(lognormal(MEDIAN, SIGMA, 0)), world, arguments.repeats, drivers
