@@ -458,7 +458,7 @@ def test_render_names_the_runs_of_a_sweep(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], "evaluate, frontier, agents, envs, render, bench"),
+        ([], "evaluate, run, frontier, agents, envs, render, bench"),
         (["play"], "evaluate"),
         (["evaluate", "--agent", "oracle"], ", ".join(agent_names())),
         (["evaluate", "--level", "0"], "1 to 99"),
