@@ -209,8 +209,6 @@ def beside_bare_sdk(world: HostWorld, repeats: int) -> dict[str, float]:
 
 
 async def _bare(url: str, requests: list[Any]) -> None:
-    from openai.types.chat import ChatCompletion
-
     client = OpenAIChatPolicy(ChatSettings("openai-compatible", "fake", base_url=url))
     waiting = list(requests)
 
@@ -218,7 +216,7 @@ async def _bare(url: str, requests: list[Any]) -> None:
         while waiting:
             messages = waiting.pop()
             await client.connected().post(
-                "/chat/completions", cast_to=ChatCompletion, body={"model": "fake", "messages": messages}
+                "/chat/completions", cast_to=object, body={"model": "fake", "messages": messages}
             )
 
     await asyncio.gather(*(worker() for _ in range(EPISODES)))
@@ -239,6 +237,8 @@ def main() -> None:
     quick = lambda: Sleeping(lambda number: 0.0)  # noqa: E731
     for driver in drivers:  # compile
         play(driver, world, quick(), EPISODES)
+    with server_process(0.0) as url:  # import
+        play("free", world, Marked(ChatSettings("openai-compatible", "fake", base_url=url)), EPISODES)
     results: dict[str, Any] = {}
     results["sleeping agent"] = compare(
         lambda: Sleeping(lognormal(MEDIAN, SIGMA, 0)), world, arguments.repeats, drivers

@@ -274,7 +274,10 @@ def test_missing_episode_file_is_named(tmp_path: Path) -> None:
         (lambda line: line.replace('"ANSWERED"', '"DONE"'), "'ending' must be one of RUNNING, ANSWERED"),
         (lambda line: line.replace('"right"', '"east"'), "'actions' must be a list of up, down"),
         (lambda line: line.replace("[70, 90]", "[70]"), r"'start_xy' must be two integers \[x, y\]"),
-        (lambda line: line.replace('"correct": true', '"correct": 1'), "'correct' must be true or false"),
+        (
+            lambda line: line.replace('"correct": true', '"correct": 1'),
+            "'correct' must be true, false or null",
+        ),
     ],
 )
 def test_bad_line_is_named(tmp_path: Path, record: Record, spoil: Any, message: str) -> None:

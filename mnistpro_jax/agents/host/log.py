@@ -40,7 +40,7 @@ class LogError(ValueError):
 
 
 class EpisodeLog:
-    """The log of one episode, in memory alone where ``path`` is None."""
+    """The log of one episode, for the process that holds the folder; in memory alone where ``path`` is None."""
 
     def __init__(self, episode: int, path: Path | None = None, pictures_folder: Path | None = None) -> None:
         self.episode = episode
@@ -48,7 +48,7 @@ class EpisodeLog:
         self._pictures = pictures_folder
         self._kept: set[str] = set()
         self._file: IO[bytes] | None = None
-        self.events: list[Event] = [] if path is None else read_events(path)
+        self.events: list[Event] = [] if path is None else read_events(path, mend=True)
         self._turns: dict[tuple[int, int], Event] = {
             (event["step"], event["attempt"]): event for event in self.events if event["event"] == "turn"
         }
@@ -190,7 +190,12 @@ class RunFolder:
 
     def episode(self, number: int) -> EpisodeLog:
         """The log of an episode."""
-        return EpisodeLog(number, self.path / LOG / f"{number:04d}.jsonl", self.path / PICTURES)
+        return EpisodeLog(number, log_path(self.path, number), self.path / PICTURES)
+
+
+def log_path(folder: Path, episode: int) -> Path:
+    """Where the log of an episode is in a run's folder."""
+    return folder / LOG / f"{episode:04d}.jsonl"
 
 
 def read_run(folder: Path) -> dict[str, Any]:
@@ -218,16 +223,17 @@ def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any], path: Path
             )
 
 
-def read_events(path: Path) -> list[Event]:
-    """The events of a log; a last line that a crash has torn is cut off the file.
+def read_events(path: Path, mend: bool = False) -> list[Event]:
+    """The events of a log, without a last line that a crash has torn.
 
-    Raises LogError, naming file and line, for any other line that is no event.
+    mend: cut that line off the file, too; only for the process that holds the folder's lock, because the line may be
+    one that is just being written. Raises LogError, naming file and line, for any other line that is no event.
     """
     if not path.exists():
         return []
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
-    if whole < len(data):
+    if mend and whole < len(data):
         with path.open("r+b") as file:
             file.truncate(whole)
     events = []

@@ -19,6 +19,7 @@ data URLs in ``image_url`` parts. A reply is {"action": "move", "direction": "up
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -109,6 +110,10 @@ class Protocol:
 
     def rules(self) -> str:
         """All that holds for the whole episode."""
+        return self._rules
+
+    @functools.cached_property
+    def _rules(self) -> str:
         memory, several = self.memory, "many" if self.world.digits > 1 else "one"
         if memory.full_image:
             keys = [f"rules.full_{several}", f"reply.full_{several}"]

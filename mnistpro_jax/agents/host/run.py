@@ -23,7 +23,15 @@ from mnistpro_jax.agents.host import bridge, lockstep, protocol, runner
 from mnistpro_jax.agents.host.contract import COUNTED, UNFINISHED, HostPolicy, Status, StopRun
 from mnistpro_jax.agents.host.episode import Played, finished_before
 from mnistpro_jax.agents.host.ledger import Ledger
-from mnistpro_jax.agents.host.log import RUN, EpisodeLog, RunFolder, read_run, refuse_changes
+from mnistpro_jax.agents.host.log import (
+    RUN,
+    EpisodeLog,
+    RunFolder,
+    log_path,
+    read_events,
+    read_run,
+    refuse_changes,
+)
 from mnistpro_jax.agents.host.memory import horizon_of, memory_of
 from mnistpro_jax.agents.host.models import ModelChoice, choose_model, make_policy
 from mnistpro_jax.agents.host.prices import Forecast, Price, forecast, load_price
@@ -544,8 +552,9 @@ def dry_run(request: RunRequest, steps: int | None = None, reply_tokens: int = 6
         if choice.name == "the server's":
             config["model"] = before.get("model")
         refuse_changes(before, config, request.out / RUN)
-        logs = [EpisodeLog(number, request.out / "log" / f"{number:04d}.jsonl") for number in range(episodes)]
-        episodes = sum(log.end is None for log in logs)
+        # Read alone: another process may be at work in the folder.
+        logs = [read_events(log_path(request.out, number)) for number in range(episodes)]
+        episodes = sum(not events or events[-1]["event"] != "end" for events in logs)
     return DryRun(
         config,
         episodes,

@@ -18,7 +18,7 @@ from mnistpro_jax.agents.host.contract import Decision, Status, StopRun, Turn
 from mnistpro_jax.agents.host.ledger import Ledger
 from mnistpro_jax.agents.host.log import EpisodeLog
 from mnistpro_jax.agents.host.models.agents import AgentPolicy
-from mnistpro_jax.agents.host.models.scripted import SCRIPTS, ScriptedPolicy
+from mnistpro_jax.agents.host.models.scripted import ScriptedPolicy
 from mnistpro_jax.agents.host.world import HostWorld
 from mnistpro_jax.analysis.records import episode_records
 from mnistpro_jax.rollouts import rollout
@@ -38,7 +38,7 @@ def log_lines(log: EpisodeLog) -> list[dict[str, Any]]:
     return lines
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", ["circle", "clumsy", "mute"])
 def test_equal_trajectories_and_logs(world: HostWorld, script: str) -> None:
     """Whatever drives it, an agent gets the same requests and leaves the same log, to the last letter."""
     outcomes = {}

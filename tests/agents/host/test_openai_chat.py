@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 from mnistpro_jax import render
@@ -86,6 +87,12 @@ def test_a_whole_run(world: HostWorld) -> None:
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
+def decoded(url: str) -> NDArray[np.uint8]:
+    head, content = url.split(",", 1)
+    assert head == "data:image/png;base64"
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(content))).convert("RGB"))
+
+
 def test_the_server_sees_the_published_pictures(world: HostWorld) -> None:
     with FakeServer(walker(6)) as server:
         played = play(world, server)
@@ -93,7 +100,7 @@ def test_the_server_sees_the_published_pictures(world: HostWorld) -> None:
     for body in server.requests:
         turn = turn_of(body)
         shown = [
-            np.asarray(Image.open(io.BytesIO(base64.b64decode(part["image_url"]["url"].split(",", 1)[1]))))
+            decoded(part["image_url"]["url"])
             for part in body["messages"][1]["content"]
             if part["type"] == "image_url"
         ]

@@ -88,12 +88,11 @@ def test_what_a_run_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert {**summary_of(again), "agent": ""} == {**summary, "agent": ""}
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_every_driver_writes_the_same(tmp_path: Path, driver: str) -> None:
+def test_another_driver_writes_the_same(tmp_path: Path) -> None:
     results = []
-    for name in ("free", driver):
-        out = tmp_path / f"{name}-{len(results)}"
-        given = [*GIVEN, "--model", "scripted:clumsy", "--out", str(out), "--json", "--driver", name]
+    for name in ("free", "bridge"):
+        out = tmp_path / name
+        given = [*GIVEN, "--model", "scripted:circle", "--out", str(out), "--json", "--driver", name]
         assert main([*given, "--concurrency", str(EPISODES)]) == 0
         results.append(summary_of(out))
     assert results[0] == results[1]

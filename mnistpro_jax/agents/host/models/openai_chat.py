@@ -133,9 +133,6 @@ class OpenAIChatPolicy(TextPolicy):
         self._client: openai.AsyncOpenAI | None = None
         self._answered = False
         sdk()
-        from openai.types.chat import ChatCompletion
-
-        self._completion = ChatCompletion
 
     def connected(self) -> openai.AsyncOpenAI:
         """The client of the SDK, made on first use."""
@@ -161,11 +158,12 @@ class OpenAIChatPolicy(TextPolicy):
     async def reply(self, turn: Turn) -> Reply:
         """One call. Raises StopRun where all further calls would fail as well."""
         try:
-            # Not chat.completions.create: it checks every part of every message against its types, which takes several
-            # times as long as all the rest of a call. This is the same request with the same retries and errors.
+            # Not chat.completions.create: it walks through every part of every message and of the reply with its types,
+            # which takes several times as long as all the rest of a call. This is the same request with the same
+            # retries and errors, and the reply as plain JSON.
             completion = await self.connected().post(
                 "/chat/completions",
-                cast_to=self._completion,
+                cast_to=object,
                 body={
                     "model": self.settings.model,
                     "messages": list(turn.messages),
@@ -178,7 +176,7 @@ class OpenAIChatPolicy(TextPolicy):
             return Reply("", status=Status.API_ERROR, problem=self._clean(f"torn reply: {error}"))
         try:
             found = _read(completion)
-        except (AttributeError, IndexError, TypeError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
             said = self._clean(str(completion))[:200]
             return Reply(
                 "", status=Status.API_ERROR, problem=f"the reply is no chat completion ({error}): {said}"
@@ -226,33 +224,32 @@ class OpenAIChatPolicy(TextPolicy):
 
 
 def _read(completion: Any) -> Reply:
-    """A completion as a reply."""
-    choice = completion.choices[0]
-    message = choice.message
-    text = message.content or ""
-    usage = Usage()
-    if completion.usage is not None:
-        sent = getattr(completion.usage, "prompt_tokens_details", None)
-        made = getattr(completion.usage, "completion_tokens_details", None)
-        usage = Usage(
-            completion.usage.prompt_tokens or 0,
-            completion.usage.completion_tokens or 0,
-            getattr(sent, "cached_tokens", None) or 0,
-            getattr(made, "reasoning_tokens", None) or 0,
-        )
+    """A completion as a reply. Raises what reading a thing of another shape raises."""
+    choice = completion["choices"][0]
+    message = choice["message"]
+    # Half a pair of surrogates, which JSON can hold, could not be sent again in a later turn.
+    text = (message.get("content") or "").encode("utf-8", "replace").decode("utf-8")
+    used = completion.get("usage") or {}
+    usage = Usage(
+        used.get("prompt_tokens") or 0,
+        used.get("completion_tokens") or 0,
+        (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
+        (used.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0,
+    )
+    finish = choice.get("finish_reason")
     details = {
-        "id": completion.id,
-        "model": completion.model,
-        "finish": choice.finish_reason,
+        "id": completion.get("id"),
+        "model": completion.get("model"),
+        "finish": finish,
         # Not in the standard; several servers send what the model thought in one of these.
-        "reasoning": getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None),
+        "reasoning": message.get("reasoning_content") or message.get("reasoning"),
     }
     kept = {name: value for name, value in details.items() if isinstance(value, str) and value}
-    if message.refusal:
-        return Reply(text, usage, Status.REFUSED, str(message.refusal), kept)
-    if choice.finish_reason == "content_filter":
+    if message.get("refusal"):
+        return Reply(text, usage, Status.REFUSED, str(message["refusal"]), kept)
+    if finish == "content_filter":
         return Reply(text, usage, Status.REFUSED, "the provider's filter withheld the reply", kept)
-    if choice.finish_reason == "length":
+    if finish == "length":
         return Reply(text, usage, Status.TRUNCATED, "the reply was cut off at its limit of tokens", kept)
     return Reply(text, usage, details=kept)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.agents.host.contract import ANSWER, MOVES, Decision, HostPolicy, Status, StopRun, Turn
-from mnistpro_jax.agents.host.log import LOG, decision_of, read_events
+from mnistpro_jax.agents.host.log import LOG, decision_of, log_path, read_events
 from mnistpro_jax.analysis import folder as names
 from mnistpro_jax.analysis.records import read_episodes
 
@@ -19,10 +19,9 @@ class ReplayPolicy(HostPolicy):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._logs = folder / LOG
         self._turns: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
         self._records: dict[int, dict[str, Any]] = {}
-        if not self._logs.is_dir():
+        if not (folder / LOG).is_dir():
             if not (folder / names.EPISODES).is_file():
                 raise FileNotFoundError(
                     f"nothing to replay in {folder}: expected the folder of `mnistpro run` or `mnistpro evaluate`"
@@ -39,7 +38,7 @@ class ReplayPolicy(HostPolicy):
 
     def _logged(self, turn: Turn) -> Decision:
         if turn.episode not in self._turns:
-            path = self._logs / f"{turn.episode:04d}.jsonl"
+            path = log_path(self.folder, turn.episode)
             events = [event for event in read_events(path) if event["event"] == "turn"]
             self._turns[turn.episode] = {(event["step"], event["attempt"]): event for event in events}
         event = self._turns[turn.episode].get((turn.step, turn.attempt))
