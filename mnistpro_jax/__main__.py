@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
+from mnistpro_jax.cli import entry
 
-from mnistpro_jax.cli import main
-
-sys.exit(main())
+entry()

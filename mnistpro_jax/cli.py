@@ -49,6 +49,22 @@ class CliError(Exception):
     """A request that makes no sense; the message is all that the user sees."""
 
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+
+def entry() -> NoReturn:
+    """The process: ``main``, and its exit code."""
+    code = main()
+    if code == INTERRUPTED:
+        # Devices may still be computing what nobody waits for. Python's own way out takes their memory from under them,
+        # and the process crashes.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with ``argv`` (default: the process's arguments); returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -62,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exit_.code if isinstance(exit_.code, int) else 0
     except KeyboardInterrupt:
         print("mnistpro: interrupted; nothing written", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output (``| head``) has gone: nothing to complain of when Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -582,7 +598,7 @@ def _evaluate_in_parts(arguments: argparse.Namespace, request: EvaluationRequest
                     summaries = _write_runs(arguments, folder, runs, report)
         except KeyboardInterrupt:
             note(f"interrupted; the same command goes on from the finished parts in {parts.folder}")
-            return 130
+            return INTERRUPTED
         parts.remove()
     return _print_summaries(arguments, summaries)
 

@@ -608,8 +608,9 @@ def test_help_does_not_load_jax() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_real_ctrl_c(tmp_path: Path) -> None:
-    """A signal in the middle of a long run: one line, exit code 130, and no folder."""
+@pytest.mark.parametrize("seconds", [0.0, 4.0])
+def test_real_ctrl_c(seconds: float, tmp_path: Path) -> None:
+    """A signal in the middle of a long run, early or while devices compute: one line, exit code 130, and no folder."""
     target = tmp_path / "run"
     arguments = [*RANDOM, "--episodes", "1000000", "--out", str(target)]
     command = [sys.executable, "-m", "mnistpro_jax", *arguments]
@@ -617,6 +618,7 @@ def test_real_ctrl_c(tmp_path: Path) -> None:
         deadline = time.monotonic() + 60
         while not list(tmp_path.glob("run/.unfinished-*")) and time.monotonic() < deadline:
             time.sleep(0.05)
+        time.sleep(seconds)
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
