@@ -17,7 +17,7 @@ import optax
 
 from baselines.held_out import HELD_OUT, on_device, split
 from baselines.optimisers import Averaged, adamw_cosine
-from mnistpro_jax.agents.learned.ram import RecurrentAttentionModel, glimpse_sensor
+from mnistpro_jax.agents.learned.ram import RecurrentAttentionModel, box_means, glimpse_sensor
 from mnistpro_jax.data import Dataset
 
 
@@ -39,13 +39,17 @@ class RamConfig:
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
     policy_weight: float = 0.01
+    credit: str = "final"
+    floor: float = -5.0
+    glimpse_hidden: int = 128
+    core_size: int = 256
     smoothing: float = 0.998
     held_out: int = HELD_OUT
 
     @property
     def network(self) -> RecurrentAttentionModel:
         """The network that is trained."""
-        return RecurrentAttentionModel()
+        return RecurrentAttentionModel(glimpse_hidden=self.glimpse_hidden, core_size=self.core_size)
 
 
 def picture(key: jax.Array, digit: jax.Array, others: jax.Array, config: RamConfig) -> jax.Array:
@@ -126,39 +130,57 @@ def place(
 
 
 def look(
-    config: RamConfig, params: Any, pictures: jax.Array, key: jax.Array, noise: float
+    config: RamConfig, params: Any, pictures: jax.Array, key: jax.Array, noise: float, *, mirror: bool = False
 ) -> tuple[jax.Array, ...]:
     """All glimpses of a batch: (class logits (T, B, C), log-density of the locations drawn (T, B), baseline (T, B),
-    locations (T, B, 2)). The first location is uniform over the picture."""
+    locations (T, B, 2), logits had the location been drawn on the other side of its mean (T, B, C)).
+
+    The first location is uniform over the picture. Without ``mirror`` the last are the first.
+    """
     first_key, noise_key = jax.random.split(key)
     batch = len(pictures)
-    sensor = jax.vmap(functools.partial(glimpse_sensor, size=config.glimpse, scales=config.scales))
+    means = box_means(pictures, config.scales)
+
+    def see(core: jax.Array, location: jax.Array) -> Any:
+        seen = glimpse_sensor(means, location, config.canvas, config.glimpse, config.scales)
+        return config.network.apply(params, core, seen, location)
 
     def turn(carry: Any, key: jax.Array) -> tuple[Any, Any]:
-        core, location = carry
-        seen = sensor(pictures, location).reshape(batch, -1)
-        outputs: Any = config.network.apply(params, core, seen, location)
-        core, logits, mean, baseline = outputs
-        drawn = jax.lax.stop_gradient(mean + noise * jax.random.normal(key, mean.shape, jnp.float32))
+        core, location, mirrored = carry
+        other = jax.lax.stop_gradient(see(core, mirrored)[1]) if mirror else None
+        core, logits, mean, baseline = see(core, location)
+        step = noise * jax.random.normal(key, mean.shape, jnp.float32)
+        drawn = jax.lax.stop_gradient(mean + step)
+        mirrored = jnp.clip(jax.lax.stop_gradient(mean - step), -1, 1) if mirror else mirrored
         # Up to a constant. The density is of the location as drawn; it is clipped only where it is used.
         log_density = -0.5 * jnp.sum((drawn - mean) ** 2, axis=-1) / max(noise, 1e-6) ** 2
-        return (core, jnp.clip(drawn, -1, 1)), (logits, log_density, baseline, location)
+        out = (logits, log_density, baseline, location, logits if other is None else other)
+        return (core, jnp.clip(drawn, -1, 1), mirrored), out
 
     core = jnp.zeros((batch, config.network.core_size), jnp.float32)
     start = jax.random.uniform(first_key, (batch, 2), jnp.float32, -1, 1)
-    return jax.lax.scan(turn, (core, start), jax.random.split(noise_key, config.glimpses))[1]
+    keys = jax.random.split(noise_key, config.glimpses)
+    return jax.lax.scan(turn, (core, start, start), keys, unroll=config.glimpses)[1]
 
 
 def loss(
     config: RamConfig, params: Any, pictures: jax.Array, labels: jax.Array, key: jax.Array
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """The hybrid loss and what to plot."""
-    logits, log_density, baseline, locations = look(config, params, pictures, key, config.noise)
+    mirror = config.credit == "mirrored"
+    logits, log_density, baseline, locations, others = look(
+        config, params, pictures, key, config.noise, mirror=mirror
+    )
     losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels[None])
     right = (jnp.argmax(logits[-1], -1) == labels).astype(jnp.float32)
-    advantage = jax.lax.stop_gradient(right[None] - baseline)
-    # The last location is drawn, but nothing is seen there.
-    policy = -jnp.mean(jnp.sum((log_density * advantage)[:-1], axis=0))
+    if mirror:
+        here = jnp.minimum(losses[1:], -config.floor)
+        there = optax.softmax_cross_entropy_with_integer_labels(others[1:], labels[None])
+        advantage = jax.lax.stop_gradient(jnp.minimum(there, -config.floor) - here)
+    else:
+        # The last location is drawn, but nothing is seen there.
+        advantage = jax.lax.stop_gradient(right[None] - baseline)[:-1]
+    policy = -jnp.mean(jnp.sum(log_density[:-1] * advantage, axis=0))
     error = jnp.mean((baseline - right[None]) ** 2)
     total = jnp.mean(losses[-1]) + 0.5 * jnp.mean(losses[:-1]) + config.policy_weight * policy + error
     return total, {
