@@ -21,6 +21,9 @@ from mnistpro_jax.agents.learned.ram import RecurrentAttentionModel, box_means, 
 from mnistpro_jax.data import Dataset
 
 
+WORST = 5.0  # nats; a reading that is more wrong than this is not held against a location any further
+
+
 @dataclasses.dataclass(frozen=True)
 class RamConfig:
     """canvas: side of the picture, 28 for the digit itself. clutter: pieces of other digits, 8 x 8. shift: largest
@@ -40,16 +43,13 @@ class RamConfig:
     weight_decay: float = 1e-4
     policy_weight: float = 0.01
     credit: str = "final"
-    floor: float = -5.0
-    glimpse_hidden: int = 128
-    core_size: int = 256
     smoothing: float = 0.998
     held_out: int = HELD_OUT
 
     @property
     def network(self) -> RecurrentAttentionModel:
         """The network that is trained."""
-        return RecurrentAttentionModel(glimpse_hidden=self.glimpse_hidden, core_size=self.core_size)
+        return RecurrentAttentionModel()
 
 
 def picture(key: jax.Array, digit: jax.Array, others: jax.Array, config: RamConfig) -> jax.Array:
@@ -174,9 +174,9 @@ def loss(
     losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels[None])
     right = (jnp.argmax(logits[-1], -1) == labels).astype(jnp.float32)
     if mirror:
-        here = jnp.minimum(losses[1:], -config.floor)
-        there = optax.softmax_cross_entropy_with_integer_labels(others[1:], labels[None])
-        advantage = jax.lax.stop_gradient(jnp.minimum(there, -config.floor) - here)
+        elsewhere = optax.softmax_cross_entropy_with_integer_labels(others, labels[None])
+        gain = jnp.minimum(elsewhere, WORST) - jnp.minimum(losses, WORST)
+        advantage = jax.lax.stop_gradient(gain[1:])
     else:
         # The last location is drawn, but nothing is seen there.
         advantage = jax.lax.stop_gradient(right[None] - baseline)[:-1]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from baselines.ram import RamConfig, RamTrainer, draw, look, loss, picture
-from mnistpro_jax.agents.learned.ram import glimpse_sensor
+from mnistpro_jax.agents.learned.ram import box_means, glimpse_sensor
 from mnistpro_jax.data import Dataset
 from tests.episodes import quick_jit
 
@@ -31,13 +31,20 @@ def _patch(picture: np.ndarray, centre: tuple[int, int], size: int, scale: int) 
     return out.reshape(size, 1 << scale, size, 1 << scale).mean(axis=(1, 3))
 
 
-@pytest.mark.parametrize("location", [(0.0, 0.0), (-1.0, -1.0), (1.0, 1.0), (0.4, -0.7)])
-def test_sensor_is_the_patches_around_the_location(location: tuple[float, float]) -> None:
-    pixels = np.random.default_rng(0).random((20, 20)).astype(np.float32)
-    seen = glimpse_sensor(jnp.asarray(pixels), jnp.asarray(location, jnp.float32), 4, 3)
-    centre = tuple(int(np.round((at + 1) / 2 * 20)) for at in location)
-    for scale in range(3):
-        np.testing.assert_allclose(seen[scale], _patch(pixels, centre, 4, scale), atol=1e-6)
+def test_sensor_is_the_patches_around_the_location() -> None:
+    rng = np.random.default_rng(0)
+    pixels = rng.random((40, 20, 20)).astype(np.float32)
+    corners = [(0.0, 0.0), (-1.0, -1.0), (1.0, 1.0), (0.4, -0.7), (1.0, -1.0)]
+    locations = np.concatenate([corners, rng.uniform(-1, 1, (35, 2))]).astype(np.float32)
+    for size, scales in ((4, 3), (5, 2), (8, 1)):
+        means = box_means(jnp.asarray(pixels), scales)
+        seen = glimpse_sensor(means, jnp.asarray(locations), 20, size, scales)
+        assert seen.shape == (40, scales * size * size)
+        patches = np.asarray(seen).reshape(40, scales, size, size)
+        for picture, location, got in zip(pixels, locations, patches, strict=True):
+            centre = tuple(int(np.round((at + 1) / 2 * 20)) for at in location)
+            for scale in range(scales):
+                np.testing.assert_allclose(got[scale], _patch(picture, centre, size, scale), atol=1e-6)
 
 
 def test_pictures_hold_the_digit_and_clutter() -> None:
