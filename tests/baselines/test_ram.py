@@ -179,9 +179,7 @@ def test_another_credit_is_refused() -> None:
 @pytest.mark.parametrize("credit", ["final", "mirrored"])
 def test_a_few_updates_learn_four_pictures(credit: str) -> None:
     """Loss falls and accuracy leaves chance on a task that can be learnt by heart."""
-    config = dataclasses.replace(
-        TINY, batch=16, shift=0, learning_rate=3e-3, noise=0.05, glimpses=2, credit=credit
-    )
+    config = dataclasses.replace(TINY, batch=16, shift=0, learning_rate=3e-3, noise=0.05, credit=credit)
     rng = np.random.default_rng(1)
     images, labels = rng.integers(0, 2, (4, 28, 28), np.uint8) * np.uint8(255), np.arange(4, dtype=np.int32)
     dataset = Dataset(
