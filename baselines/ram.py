@@ -51,6 +51,7 @@ class RamConfig:
     weight_decay: float = 1e-4
     policy_weight: float = 0.01
     credit: str = "final"
+    aims_by_sight: bool = False
     smoothing: float = 0.998
     held_out: int = HELD_OUT
 
@@ -61,7 +62,7 @@ class RamConfig:
     @property
     def network(self) -> RecurrentAttentionModel:
         """The network that is trained."""
-        return RecurrentAttentionModel()
+        return RecurrentAttentionModel(aims_by_sight=self.aims_by_sight)
 
 
 def picture(key: jax.Array, digit: jax.Array, others: jax.Array, config: RamConfig) -> jax.Array:

@@ -56,12 +56,17 @@ def glimpse_sensor(means: jax.Array, location: jax.Array, side: int, size: int, 
 
 
 class RecurrentAttentionModel(nn.Module):
-    """One step of RAM. Sizes as in section 4 of the paper: 128 and 128 -> 256, a core of 256 rectified units."""
+    """One step of RAM. Sizes as in section 4 of the paper: 128 and 128 -> 256, a core of 256 rectified units.
+
+    aims_by_sight: the location network reads the glimpse and its location beside the core, which is not in the paper:
+    a core that is trained to name the digit forgets where it was.
+    """
 
     num_classes: int = 10
     glimpse_hidden: int = 128
     location_hidden: int = 128
     core_size: int = 256
+    aims_by_sight: bool = False
 
     @nn.compact
     def __call__(
@@ -84,8 +89,9 @@ class RecurrentAttentionModel(nn.Module):
         )
         logits = nn.Dense(self.num_classes, name="action_network")(core)
         state = jax.lax.stop_gradient(core)
+        sight = jnp.concatenate([state, glimpse, location], axis=-1) if self.aims_by_sight else state
         mean = nn.tanh(
-            nn.Dense(2, name="location_network")(nn.relu(nn.Dense(128, name="location_hidden")(state)))
+            nn.Dense(2, name="location_network")(nn.relu(nn.Dense(128, name="location_hidden")(sight)))
         )
         baseline = nn.Dense(1, name="baseline")(state)[..., 0]
         return core, logits, mean, baseline
