@@ -28,7 +28,7 @@ CONFIGS: dict[str, Any] = {
     # Mnih et al. 2014, on the paper's own pictures.
     "ram_mnist": RamConfig(),
     "ram_translated": dataclasses.replace(_RAM_60, updates=20_000),
-    "ram_cluttered": dataclasses.replace(_RAM_60, clutter=4, glimpses=8, updates=24_000),
+    "ram_cluttered": dataclasses.replace(_RAM_60, clutter=4, glimpses=8, updates=25_000),
     # Seconds, for trying things out.
     "reader_tiny": ReaderConfig(
         channels=(8, 16), strides=(2, 2), hidden=32, updates=300, batch=64, held_out=59_000
