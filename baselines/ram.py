@@ -36,7 +36,7 @@ class RamConfig:
     """canvas: side of the picture, 28 for the digit itself. clutter: pieces of other digits, 8 x 8. shift: largest
     random displacement of a 28-pixel digit while training. glimpse, scales, glimpses: of the sensor. noise: standard
     deviation of a location while training, where the picture is 2 wide. credit: what a location answers for, ``final``
-    or ``mirrored``. ValueError for another."""
+    or ``mirrored``; ValueError for another. aims_by_sight: the location network reads the glimpse beside the core."""
 
     canvas: int = 28
     clutter: int = 0

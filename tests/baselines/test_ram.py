@@ -86,14 +86,18 @@ POLICY = {"location_network", "location_hidden"}
 @functools.cache
 def _norms() -> dict[str, dict[str, float]]:
     """Size of the gradient of each output of a rollout in each network: {output: {network: norm}}."""
-    _, state, pictures, _ = _state()
+    pictures = _state()[2]
+    config = dataclasses.replace(TINY, aims_by_sight=True)
+    shapes = (TINY.batch, 256), (TINY.batch, 64), (TINY.batch, 2)
+    params = quick_jit(config.network.init)(jax.random.key(0), *(jnp.zeros(shape) for shape in shapes))
+    assert params["params"]["location_hidden"]["kernel"].shape == (256 + 64 + 2, 128)
 
     def sums(params: Any) -> jax.Array:
-        seen = look(TINY, params, pictures, jax.random.key(2), 0.1, mirror=True)
+        seen = look(config, params, pictures, jax.random.key(2), 0.1, mirror=True)
         parts = (seen.logits**2, seen.log_density, seen.baseline**2, seen.elsewhere**2)
         return jnp.stack([jnp.sum(part) for part in parts])
 
-    slopes = quick_jit(jax.jacrev(sums))(state.params)["params"]
+    slopes = quick_jit(jax.jacrev(sums))(params)["params"]
     return {
         output: {
             name: float(sum(jnp.abs(leaf[row]).sum() for leaf in jax.tree.leaves(part)))
