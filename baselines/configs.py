@@ -12,6 +12,10 @@ from baselines.prefixes import Augmentation
 from baselines.ram import RamConfig
 from baselines.reader import ReaderConfig
 
+_RAM_60 = RamConfig(
+    canvas=60, glimpse=12, scales=3, batch=128, learning_rate=3e-3, credit="mirrored", aims_by_sight=True
+)
+
 CONFIGS: dict[str, Any] = {
     # One reader for any number of digits; everything else stands on it.
     "reader": ReaderConfig(),
@@ -23,8 +27,8 @@ CONFIGS: dict[str, Any] = {
     "memoryless": GlimpseConfig(remembers=False),
     # Mnih et al. 2014, on the paper's own pictures.
     "ram_mnist": RamConfig(),
-    "ram_translated": RamConfig(canvas=60, glimpse=12, scales=3, updates=15_000),
-    "ram_cluttered": RamConfig(canvas=60, clutter=4, glimpse=12, scales=3, glimpses=8, updates=15_000),
+    "ram_translated": dataclasses.replace(_RAM_60, updates=20_000),
+    "ram_cluttered": dataclasses.replace(_RAM_60, clutter=4, glimpses=8, updates=25_000),
     # Seconds, for trying things out.
     "reader_tiny": ReaderConfig(
         channels=(8, 16), strides=(2, 2), hidden=32, updates=300, batch=64, held_out=59_000

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from baselines.ram import RamConfig, RamTrainer, draw, look, loss, picture
-from mnistpro_jax.agents.learned.ram import glimpse_sensor
+from mnistpro_jax.agents.learned.ram import box_means, glimpse_sensor
 from mnistpro_jax.data import Dataset
 from tests.episodes import quick_jit
 
@@ -31,13 +31,20 @@ def _patch(picture: np.ndarray, centre: tuple[int, int], size: int, scale: int) 
     return out.reshape(size, 1 << scale, size, 1 << scale).mean(axis=(1, 3))
 
 
-@pytest.mark.parametrize("location", [(0.0, 0.0), (-1.0, -1.0), (1.0, 1.0), (0.4, -0.7)])
-def test_sensor_is_the_patches_around_the_location(location: tuple[float, float]) -> None:
-    pixels = np.random.default_rng(0).random((20, 20)).astype(np.float32)
-    seen = glimpse_sensor(jnp.asarray(pixels), jnp.asarray(location, jnp.float32), 4, 3)
-    centre = tuple(int(np.round((at + 1) / 2 * 20)) for at in location)
-    for scale in range(3):
-        np.testing.assert_allclose(seen[scale], _patch(pixels, centre, 4, scale), atol=1e-6)
+def test_sensor_is_the_patches_around_the_location() -> None:
+    rng = np.random.default_rng(0)
+    pixels = rng.random((40, 20, 20)).astype(np.float32)
+    corners = [(0.0, 0.0), (-1.0, -1.0), (1.0, 1.0), (0.4, -0.7), (1.0, -1.0)]
+    locations = np.concatenate([corners, rng.uniform(-1, 1, (35, 2))]).astype(np.float32)
+    for size, scales in ((4, 3), (5, 2), (8, 1)):
+        means = box_means(jnp.asarray(pixels), scales)
+        seen = glimpse_sensor(means, jnp.asarray(locations), 20, size, scales)
+        assert seen.shape == (40, scales * size * size)
+        patches = np.asarray(seen).reshape(40, scales, size, size)
+        for original, location, got in zip(pixels, locations, patches, strict=True):
+            centre = tuple(int(np.round((at + 1) / 2 * 20)) for at in location)
+            for scale in range(scales):
+                np.testing.assert_allclose(got[scale], _patch(original, centre, size, scale), atol=1e-6)
 
 
 def test_pictures_hold_the_digit_and_clutter() -> None:
@@ -64,59 +71,119 @@ def _state() -> tuple[Any, Any, jax.Array, jax.Array]:
         images=images, labels=(np.arange(40) % 10).astype(np.int32), num_classes=10, source="x", split="train"
     )
     trainer = RamTrainer(TINY, dataset)
-    pictures, labels = draw(TINY, jax.random.key(1), trainer.data, TINY.batch)
-    return trainer, trainer.init(jax.random.key(0)), pictures, labels
+    pictures, labels = quick_jit(functools.partial(draw, TINY, batch=TINY.batch))(
+        jax.random.key(1), data=trainer.data
+    )
+    return trainer, quick_jit(trainer.init)(jax.random.key(0)), pictures, labels
 
 
-def _norms(gradient: Any) -> dict[str, float]:
-    return {
-        name: float(sum(jnp.abs(leaf).sum() for leaf in jax.tree.leaves(part)))
-        for name, part in gradient["params"].items()
-    }
+_look = quick_jit(functools.partial(look, TINY, mirror=True), static_argnames="noise")
 
 
 POLICY = {"location_network", "location_hidden"}
 
 
+@functools.cache
+def _norms() -> dict[str, dict[str, float]]:
+    """Size of the gradient of each output of a rollout in each network: {output: {network: norm}}."""
+    pictures = _state()[2]
+    config = dataclasses.replace(TINY, aims_by_sight=True)
+    shapes = (TINY.batch, 256), (TINY.batch, 64), (TINY.batch, 2)
+    params = quick_jit(config.network.init)(jax.random.key(0), *(jnp.zeros(shape) for shape in shapes))
+    assert params["params"]["location_hidden"]["kernel"].shape == (256 + 64 + 2, 128)
+
+    def sums(params: Any) -> jax.Array:
+        seen = look(config, params, pictures, jax.random.key(2), 0.1, mirror=True)
+        parts = (seen.logits**2, seen.log_density, seen.baseline**2, seen.elsewhere**2)
+        return jnp.stack([jnp.sum(part) for part in parts])
+
+    slopes = quick_jit(jax.jacrev(sums))(params)["params"]
+    return {
+        output: {
+            name: float(sum(jnp.abs(leaf[row]).sum() for leaf in jax.tree.leaves(part)))
+            for name, part in slopes.items()
+        }
+        for row, output in enumerate(("logits", "log_density", "baseline", "elsewhere"))
+    }
+
+
 def test_reading_does_not_reach_the_location_network() -> None:
-    _, state, pictures, _ = _state()
-    reading = quick_jit(
-        jax.grad(lambda params: jnp.sum(look(TINY, params, pictures, jax.random.key(2), 0.1)[0] ** 2))
-    )
-    norms = _norms(reading(state.params))
+    norms = _norms()["logits"]
     assert all(norms[name] == 0 for name in POLICY | {"baseline"})
     assert all(norms[name] > 0 for name in norms.keys() - POLICY - {"baseline"})
 
 
 def test_reinforce_reaches_the_location_network_alone() -> None:
-    _, state, pictures, _ = _state()
-    policy = quick_jit(
-        jax.grad(lambda params: jnp.sum(look(TINY, params, pictures, jax.random.key(2), 0.1)[1]))
-    )
-    norms = _norms(policy(state.params))
-    assert {name for name, norm in norms.items() if norm > 0} == POLICY
+    assert {name for name, norm in _norms()["log_density"].items() if norm > 0} == POLICY
 
 
 def test_the_baseline_is_trained_by_its_error_alone() -> None:
-    _, state, pictures, _ = _state()
-    baseline = quick_jit(
-        jax.grad(lambda params: jnp.sum(look(TINY, params, pictures, jax.random.key(2), 0.1)[2] ** 2))
-    )
-    norms = _norms(baseline(state.params))
-    assert {name for name, norm in norms.items() if norm > 0} == {"baseline"}
+    assert {name for name, norm in _norms()["baseline"].items() if norm > 0} == {"baseline"}
+
+
+def test_nothing_is_trained_by_the_reading_elsewhere() -> None:
+    assert all(norm == 0 for norm in _norms()["elsewhere"].values())
 
 
 def test_locations_spread_over_the_pictures() -> None:
     _, state, pictures, _ = _state()
-    still = look(TINY, state.params, pictures, jax.random.key(3), 0.0)[3]
-    noisy = look(TINY, state.params, pictures, jax.random.key(3), 0.1)[3]
+    still, noisy = (_look(state.params, pictures, jax.random.key(3), noise=by).locations for by in (0.0, 0.1))
     assert float(jnp.abs(still - noisy)[1:].mean()) == pytest.approx(0.08, rel=0.4)  # mean of |N(0, 0.1)|
     assert float(jnp.abs(still[0] - noisy[0]).max()) == 0
 
 
-def test_a_few_updates_learn_four_pictures() -> None:
+def test_elsewhere_is_the_reading_on_the_other_side_of_the_mean() -> None:
+    _, state, pictures, _ = _state()
+    key, network = jax.random.key(4), TINY.network
+    still, seen = (_look(state.params, pictures, key, noise=by) for by in (0.0, 0.1))
+    np.testing.assert_allclose(seen.elsewhere[0], seen.logits[0], atol=1e-5)
+
+    @quick_jit
+    def read(core: jax.Array, location: jax.Array) -> tuple[jax.Array, jax.Array]:
+        patches = glimpse_sensor(box_means(pictures, 1), location, 28, TINY.glimpse, 1)
+        outputs: Any = network.apply(state.params, core, patches, location)
+        return outputs[0], outputs[1]
+
+    core, _ = read(jnp.zeros((TINY.batch, network.core_size), jnp.float32), seen.locations[0])
+    # Without noise the second location is the mean of the first draw.
+    mean, drawn = still.locations[1], seen.locations[1]
+    np.testing.assert_allclose(read(core, drawn)[1], seen.logits[1], atol=1e-5)
+    np.testing.assert_allclose(read(core, 2 * mean - drawn)[1], seen.elsewhere[1], atol=1e-5)
+    assert float(jnp.abs(seen.elsewhere[1] - seen.logits[1]).max()) > 1e-3
+
+
+def test_mirrored_credit_is_the_slope_of_the_next_reading() -> None:
+    """Against finite differences: its expectation is twice the slope of the next cross entropy in the mean."""
+    config = dataclasses.replace(TINY, glimpses=2, noise=0.15, credit="mirrored", policy_weight=1.0)
+    networks = _state()[1].params["params"]
+    # One picture, brighter to the lower right: a slope that a thousand draws show.
+    rows, columns = np.mgrid[:28, :28] / 28
+    pictures = np.tile((0.4 * rows + 0.6 * columns).astype(np.float32), (1000, 1, 1))
+    labels = np.zeros(1000, np.int32)
+
+    def at(bias: jax.Array, networks: Any) -> tuple[jax.Array, jax.Array]:
+        moved = {**networks, "location_network": {**networks["location_network"], "bias": bias}}
+        total, metrics = loss(config, {"params": moved}, pictures, labels, jax.random.key(6))
+        return total, metrics["cross_entropy"]
+
+    slope_and_reading = quick_jit(jax.grad(at, has_aux=True))
+    bias = np.asarray([0.2, -0.1], np.float32)
+    slope, _ = slope_and_reading(bias, networks)
+    for axis in range(2):
+        step = 0.1 * np.eye(2, dtype=np.float32)[axis]
+        higher, lower = (float(slope_and_reading(bias + way, networks)[1]) for way in (step, -step))
+        assert float(slope[axis]) == pytest.approx(2 * (higher - lower) / 0.2, rel=0.2)
+
+
+def test_another_credit_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected one of final, mirrored"):
+        RamConfig(credit="none")
+
+
+@pytest.mark.parametrize("credit", ["final", "mirrored"])
+def test_a_few_updates_learn_four_pictures(credit: str) -> None:
     """Loss falls and accuracy leaves chance on a task that can be learnt by heart."""
-    config = dataclasses.replace(TINY, batch=16, shift=0, learning_rate=3e-3, noise=0.05)
+    config = dataclasses.replace(TINY, batch=16, shift=0, learning_rate=3e-3, noise=0.05, credit=credit)
     rng = np.random.default_rng(1)
     images, labels = rng.integers(0, 2, (4, 28, 28), np.uint8) * np.uint8(255), np.arange(4, dtype=np.int32)
     dataset = Dataset(
@@ -128,7 +195,7 @@ def test_a_few_updates_learn_four_pictures() -> None:
     )
     trainer = RamTrainer(config, dataset)
     step = quick_jit(trainer.step)
-    state = trainer.init(jax.random.key(0))
+    state = quick_jit(trainer.init)(jax.random.key(0))
     history = []
     for number in range(config.updates):
         state, metrics = step(state, jax.random.fold_in(jax.random.key(1), number), trainer.data)
@@ -141,5 +208,5 @@ def test_a_few_updates_learn_four_pictures() -> None:
 def test_the_loss_is_finite_without_noise() -> None:
     _, state, pictures, labels = _state()
     quiet = dataclasses.replace(TINY, noise=0.0)
-    total, _ = loss(quiet, state.params, pictures, labels, jax.random.key(0))
+    total, _ = quick_jit(functools.partial(loss, quiet))(state.params, pictures, labels, jax.random.key(0))
     assert np.isfinite(float(total))
