@@ -94,6 +94,13 @@ def train(
 
 def main() -> None:
     """The command."""
+    try:
+        _ = jax.device_put_replicated  # type: ignore[attr-defined]
+    except AttributeError:
+        raise SystemExit(
+            f"error: Brax's PPO needs jax.device_put_replicated, which jax {jax.__version__} no longer has; use a Brax "
+            "that was released after it"
+        ) from None
     arguments = options(__doc__.splitlines()[0], 4_000_000, "20 minutes").parse_args()
     train(arguments.steps, arguments.evaluations, arguments.seed, Curve("Brax PPO", arguments.out))
 
