@@ -219,6 +219,13 @@ def _collect(
     return Trajectories(*jax.tree.map(joined, results))
 
 
+def episode_keys(key: jax.Array, episode: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """All randomness of episode number ``episode``, int32 (), of a rollout with this key: the keys of its scene, of its
+    start, of the agent's memory and of its actions."""
+    scene_key, start_key, memory_key, action_key = jax.random.split(jax.random.fold_in(key, episode), 4)
+    return scene_key, start_key, memory_key, action_key
+
+
 def _start(
     env: Environment,
     params: EnvParams,
@@ -228,9 +235,7 @@ def _start(
     episode: jax.Array,
 ) -> tuple[jax.Array, Observation, State, Any]:
     """The beginning of an episode: (its key for actions, observation, state, the policy's memory)."""
-    scene_key, start_key, memory_key, action_key = jax.random.split(
-        jax.random.fold_in(rollout_key, plan.base + episode), 4
-    )
+    scene_key, start_key, memory_key, action_key = episode_keys(rollout_key, plan.base + episode)
     if plan.scenes is None:
         observation, state = env.reset_env(scene_key, params)
     else:

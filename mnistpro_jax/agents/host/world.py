@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from mnistpro_jax import registration
+from mnistpro_jax import registration, rollouts
 from mnistpro_jax.agents.host.contract import ANSWER, MOVES, Decision, HostPolicy, Status
 from mnistpro_jax.agents.host.protocol import World
 from mnistpro_jax.analysis.records import episode_records
@@ -240,8 +240,7 @@ def _statistics(env: Environment, params: EnvParams, state: State) -> EpisodeSta
 @functools.partial(jax.jit, static_argnames="env")
 def _draw_starts(env: Environment, params: EnvParams, key: jax.Array, scenes: Any) -> jax.Array:
     def start(number: jax.Array, scene: jax.Array) -> jax.Array:
-        # The order of rollouts._start.
-        _, start_key, _, _ = jax.random.split(jax.random.fold_in(key, number), 4)
+        _, start_key, _, _ = rollouts.episode_keys(key, number)
         return env.draw_start(start_key, scene, params)
 
     return jax.vmap(start)(jnp.arange(len(scenes), dtype=jnp.int32), jnp.asarray(scenes))
@@ -249,7 +248,7 @@ def _draw_starts(env: Environment, params: EnvParams, key: jax.Array, scenes: An
 
 @jax.jit
 def _episode_keys(key: jax.Array, episode: Any) -> tuple[jax.Array, jax.Array]:
-    _, _, memory_key, action_key = jax.random.split(jax.random.fold_in(key, episode), 4)
+    _, _, memory_key, action_key = rollouts.episode_keys(key, episode)
     return memory_key, action_key
 
 
