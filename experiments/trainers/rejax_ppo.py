@@ -30,16 +30,23 @@ SETTINGS: dict[str, Any] = {
 
 
 def train(
-    steps: int, evaluations: int, seed: int, curve: Curve, *, episodes: int = 1000, **changes: Any
+    steps: int,
+    evaluations: int,
+    seed: int,
+    curve: Curve,
+    *,
+    episodes: int = 1000,
+    split: str = "train",
+    **changes: Any,
 ) -> None:
     """Train for so many steps; the curve gets a point, of so many test episodes, after each of ``evaluations`` parts.
 
-    changes: other settings for rejax than ``SETTINGS``.
+    split: what to train on. changes: other settings for rejax than ``SETTINGS``.
     """
     from rejax import PPO
 
     env, params = adapter.make(
-        "MnistPro-L1-v0", split="train", observation="canvas", keep_final_observation=False
+        "MnistPro-L1-v0", split=split, observation="canvas", keep_final_observation=False
     )
     _, test = make("MnistPro-L1-v0", split="test", observation="canvas")
     settings = {**SETTINGS, **changes}
@@ -78,7 +85,7 @@ def train(
 
 def main() -> None:
     """The command."""
-    arguments = options(__doc__.splitlines()[0], 4_000_000, "20 minutes").parse_args()
+    arguments = options(__doc__.splitlines()[0], 1_000_000, "7 minutes").parse_args()
     train(arguments.steps, arguments.evaluations, arguments.seed, Curve("rejax PPO", arguments.out))
 
 

@@ -1,7 +1,8 @@
-"""stable-baselines3's PPO on level 1, over the Gymnasium vector adapter: ``python -m experiments.trainers.sb3_ppo``.
+"""PPO of stable-baselines3 or of SBX on level 1: ``python -m experiments.trainers.sb3_ppo [--library sbx]``.
 
-stable-baselines3 stands on PyTorch, some gigabytes that nothing else here needs. ``--install FOLDER`` makes an
-environment for it there, which sees the packages of this one, and says how to run the script in it.
+Both train over the Gymnasium vector adapter, the first in PyTorch, the second in JAX. Both stand on PyTorch, some
+gigabytes that nothing else here needs. ``--install FOLDER`` makes an environment for them there, which sees the
+packages of this one, and says how to run the script in it.
 """
 
 from __future__ import annotations
@@ -28,16 +29,27 @@ SETTINGS: dict[str, Any] = {
     "policy_kwargs": {"net_arch": [256, 128]},
 }
 LANES = 256
+LIBRARIES = {"sb3": "stable-baselines3", "sbx": "SBX"}
 
 
 def train(
-    steps: int, evaluations: int, seed: int, curve: Curve, *, episodes: int = 1000, **changes: Any
+    library: str,
+    steps: int,
+    evaluations: int,
+    seed: int,
+    curve: Curve,
+    *,
+    episodes: int = 1000,
+    **changes: Any,
 ) -> None:
     """Train for so many steps; the curve gets a point, of so many test episodes, after each of ``evaluations`` parts.
 
-    changes: other settings for stable-baselines3 than ``SETTINGS``.
+    library: "sb3" or "sbx". changes: other settings for its PPO than ``SETTINGS``.
     """
-    from stable_baselines3 import PPO
+    if library == "sbx":
+        from sbx import PPO
+    else:
+        from stable_baselines3 import PPO
 
     from experiments.trainers.sb3_vec_env import Sb3VecEnv
 
@@ -46,7 +58,7 @@ def train(
     settings = {**SETTINGS, **changes}
     at_once = settings["n_steps"] * LANES
     part = max(1, steps // evaluations // at_once) * at_once
-    model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
+    model: Any = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
     for number in range(1, evaluations + 1):
         model.learn(part, reset_num_timesteps=False)
         curve.add(number * part, *played(model, test, episodes))
@@ -70,7 +82,7 @@ def played(model: Any, envs: Any, episodes: int) -> tuple[float, float]:
 
 
 def install(folder: Path) -> None:
-    """An environment with stable-baselines3 in ``folder``, over the packages of the running one."""
+    """An environment with both libraries in ``folder``, over the packages of the running one."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
@@ -78,13 +90,16 @@ def install(folder: Path) -> None:
     (theirs / "mnistpro_jax_parent.pth").write_text(
         sysconfig.get_path("purelib") + os.linesep, encoding="utf-8"
     )
-    subprocess.run([str(python), "-m", "pip", "install", "stable-baselines3", "gymnasium"], check=True)
+    subprocess.run(
+        [str(python), "-m", "pip", "install", "stable-baselines3", "sbx-rl", "gymnasium"], check=True
+    )
     print(f"now: {python} -m experiments.trainers.sb3_ppo")
 
 
 def main() -> int:
     """The command."""
-    parser = options(__doc__.splitlines()[0], 2_000_000, "20 minutes")
+    parser = options(__doc__.splitlines()[0], 1_000_000, "5 minutes")
+    parser.add_argument("--library", choices=sorted(LIBRARIES), default="sb3", help="whose PPO")
     parser.add_argument(
         "--install", type=Path, default=None, metavar="FOLDER", help="make an environment and stop"
     )
@@ -92,15 +107,16 @@ def main() -> int:
     if arguments.install is not None:
         install(arguments.install)
         return 0
+    name = LIBRARIES[arguments.library]
     try:
-        import stable_baselines3  # noqa: F401
-    except ImportError:
+        curve = Curve(f"{name} PPO", arguments.out)
+        train(arguments.library, arguments.steps, arguments.evaluations, arguments.seed, curve)
+    except ModuleNotFoundError as error:
         print(
-            "error: stable-baselines3 is not installed; run this script with --install FOLDER first",
+            f"error: {error.name} is not installed; run this script with --install FOLDER first",
             file=sys.stderr,
         )
         return 1
-    train(arguments.steps, arguments.evaluations, arguments.seed, Curve("SB3 PPO", arguments.out))
     return 0
 
 
