@@ -27,6 +27,7 @@ from typing import Any
 from mnistpro_jax import data
 from mnistpro_jax.agents.host import bridge, lockstep, runner
 from mnistpro_jax.agents.host.contract import HostPolicy, Turn
+from mnistpro_jax.agents.host.heap import settled_heap
 from mnistpro_jax.agents.host.ledger import Ledger
 from mnistpro_jax.agents.host.log import RunFolder
 from mnistpro_jax.agents.host.memory import memory_of
@@ -115,7 +116,8 @@ def talk_of(world: HostWorld) -> Protocol:
 
 def play(driver: str, world: HostWorld, policy: HostPolicy, concurrency: int) -> tuple[float, int]:
     """(seconds, calls) of all episodes, logs and pictures on disk."""
-    with tempfile.TemporaryDirectory() as out, RunFolder(Path(out), {}, {}) as folder:
+    # As `mnistpro run` plays them.
+    with tempfile.TemporaryDirectory() as out, RunFolder(Path(out), {}, {}) as folder, settled_heap():
         ledger = Ledger()
         began = time.perf_counter()
         if driver == "bridge":

@@ -28,6 +28,8 @@ Colour = tuple[int, int, int]
 
 GREY: Colour = (128, 128, 128)
 CYAN: Colour = (0, 229, 255)
+PALETTE: tuple[Colour, ...] = (GREY, (0, 0, 0), (255, 255, 255), CYAN)
+"""The four colours of the pictures that a model is shown."""
 OUTLINE_WIDTH = 2
 
 # Sheets and captions.
@@ -87,28 +89,53 @@ def composite_picture(
     Raises ValueError for a canvas or a window position that is not as described.
     """
     canvas = _checked_canvas(canvas)
+    # one number for all channels: thrice as fast
+    picture = np.full((*canvas.shape, 3), GREY[0], dtype=np.uint8)
     corners = _checked_windows(windows, window, canvas)
-    picture = np.full(
-        (*canvas.shape, 3), GREY[0], dtype=np.uint8
-    )  # one number for all channels: thrice as fast
+    return _show(picture, canvas[..., None], corners, window, CYAN if outline else None)
+
+
+def composite_numbers(
+    canvas: npt.ArrayLike, windows: npt.ArrayLike, window: int = 64, outline: bool = False
+) -> Pixels:
+    """``composite_picture`` as numbers of colours: uint8 (H, W), indices into ``PALETTE``.
+
+    Raises ValueError as it does.
+    """
+    canvas = _checked_canvas(canvas)
+    corners = _checked_windows(windows, window, canvas)
+    # 0 and 255 to 1 and 2; grey is 0 and cyan 3.
+    return _show(
+        np.zeros_like(canvas), (canvas & np.uint8(1)) + np.uint8(1), corners, window, 3 if outline else None
+    )
+
+
+def _show(
+    picture: Pixels,
+    revealed: Pixels,
+    corners: list[tuple[int, int]],
+    window: int,
+    ring: int | tuple[int, int, int] | None,
+) -> Pixels:
+    """Write what the windows reveal into a picture, and then their outlines where ``ring`` is a colour."""
     for x, y in corners:
         inside = slice(y, y + window), slice(x, x + window)
-        picture[inside] = canvas[inside][..., None]
-    if outline:
+        picture[inside] = revealed[inside]
+    if ring is not None:
         for x, y in corners:
-            _draw_outline(picture, x, y, window)
+            _draw_outline(picture, x, y, window, ring)
     return picture
 
 
-def _draw_outline(picture: Pixels, x: int, y: int, window: int) -> None:
-    """Draw the cyan ring from (x, y) to (x + window, y + window), both included, clipped at the borders."""
+def _draw_outline(picture: Pixels, x: int, y: int, window: int, colour: int | tuple[int, int, int]) -> None:
+    """Draw a ring from (x, y) to (x + window, y + window), both included, clipped at the borders."""
     rows, columns = slice(y, y + window + 1), slice(x, x + window + 1)
     for near in range(OUTLINE_WIDTH):
         far = window - near
-        picture[y + near : y + near + 1, columns] = CYAN
-        picture[y + far : y + far + 1, columns] = CYAN
-        picture[rows, x + near : x + near + 1] = CYAN
-        picture[rows, x + far : x + far + 1] = CYAN
+        picture[y + near : y + near + 1, columns] = colour
+        picture[y + far : y + far + 1, columns] = colour
+        picture[rows, x + near : x + near + 1] = colour
+        picture[rows, x + far : x + far + 1] = colour
 
 
 def grid(pictures: npt.ArrayLike, columns: int, separator: int = 2) -> Pixels:

@@ -45,9 +45,8 @@ class FixedCanvas:
     level: int
 
     def picture(self) -> Pixels:
-        """The published composite picture, uint8 (H, W, 3): grey where nothing was seen."""
-        grey = np.where(self.seen, self.canvas, np.uint8(128))
-        return np.repeat(grey[:, :, None], 3, axis=2)
+        """The published composite picture, grey where nothing was seen: uint8 (H, W), colours of ``render.PALETTE``."""
+        return np.where(self.seen, (self.canvas & 1) + np.uint8(1), np.uint8(0))
 
     def counts(self, native: int = 28) -> tuple[Pixels, Pixels]:
         """(stroke, revealed) pixels per native pixel, uint8 (native, native n), as readers take them."""

@@ -18,6 +18,7 @@ from mnistpro_jax.analysis.swap import (
     swap,
     swap_sheet,
 )
+from mnistpro_jax.render import PALETTE
 from tests.analysis import stored
 
 
@@ -56,7 +57,7 @@ def test_a_predictor_sees_what_the_agent_saw(run: StoredRun) -> None:
         np.testing.assert_array_equal(one.canvas, world.canvas)
         for counts, expected in zip(one.counts(), world.fused_native(readable=True), strict=True):
             np.testing.assert_array_equal(counts, expected)
-        picture = one.picture()
+        picture = np.asarray(PALETTE, np.uint8)[one.picture()]
         assert (picture[~world.readable] == 128).all()
         np.testing.assert_array_equal(picture[world.readable][:, 0], world.canvas[world.readable])
         assert full.seen.all()

@@ -22,6 +22,7 @@ from mnistpro_jax import data
 from mnistpro_jax.agents.host import bridge, lockstep, protocol, runner
 from mnistpro_jax.agents.host.contract import COUNTED, UNFINISHED, HostPolicy, Status, StopRun
 from mnistpro_jax.agents.host.episode import Played, finished_before
+from mnistpro_jax.agents.host.heap import settled_heap
 from mnistpro_jax.agents.host.ledger import Ledger
 from mnistpro_jax.agents.host.log import (
     RUN,
@@ -395,7 +396,8 @@ def _drive(
                 await policy.close()
 
     try:
-        asyncio.run(session())
+        with settled_heap():
+            asyncio.run(session())
     except asyncio.CancelledError:
         ledger.interrupt()  # the second interrupt: calls under way were given up
 

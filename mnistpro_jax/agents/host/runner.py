@@ -10,8 +10,6 @@ import asyncio
 import collections
 from collections.abc import Callable, Sequence
 
-import jax
-
 from mnistpro_jax.agents.host.contract import COUNTED, HostPolicy, Status
 from mnistpro_jax.agents.host.episode import Conversation, Played
 from mnistpro_jax.agents.host.ledger import Ledger
@@ -86,19 +84,17 @@ async def play_one(
 ) -> Played:
     """One episode, from its beginning or from where its log stops."""
     try:
-        shown, state = world.begin(episode)
+        look, state = world.begin(episode)
         conversation = Conversation(world, protocol, episode, log, enlarge)
         while True:
-            observation = shown.observation if policy.observation is not None else None
-            # To the host in one go: single elements of device arrays are dear.
-            words, corner, step = jax.device_get((shown.words, state.xy, state.step))
-            conversation.show(words, corner, step, observation)
+            observation = look.observation if policy.observation is not None else None
+            conversation.show(look.words, look.xy, look.step, observation)
             decision = await conversation.decide(policy, ledger)
             if decision.status not in COUNTED:
                 break
-            shown, state = world.advance(state, decision)
-            if shown.ended:
+            look, state = world.advance(state, decision)
+            if look.ended:
                 break
-        return conversation.finish(world.statistics(state), state.xy, ledger)
+        return conversation.finish(world.statistics(state), look.xy, ledger)
     finally:
         log.close()

@@ -42,6 +42,20 @@ class Shown:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Look:
+    """``Shown`` of one episode on the host. words: as there, numpy. xy: the window's corner. step: actions taken.
+
+    observation: on the device, for agents that ask for one.
+    """
+
+    observation: Observation
+    words: npt.NDArray[np.uint32]
+    xy: tuple[int, int]
+    step: int
+    ended: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class HostWorld:
     """The episodes of a run.
 
@@ -93,18 +107,24 @@ class HostWorld:
         """The digits of an episode."""
         return tuple(int(label) for label in self.dataset.labels[self.indices[episode]])
 
-    def begin(self, episode: int) -> tuple[Shown, State]:
+    def begin(self, episode: int) -> tuple[Look, State]:
         """The first turn of an episode."""
-        return _begin(self.env, self.params, self.scenes[episode], self.starts[episode])
+        return self._read(_begin(self.env, self.params, self.scenes[episode], self.starts[episode]))
+
+    def _read(self, reached: tuple[Observation, State, jax.Array]) -> tuple[Look, State]:
+        observation, state, sight = reached
+        facts, words = np.split(np.asarray(sight), [_FACTS])
+        ended, x, y, step = facts.tolist()
+        return Look(observation, words.reshape(-1, self.env.window), (x, y), step, bool(ended)), state
 
     def begin_all(self, episodes: npt.NDArray[np.int32]) -> tuple[Shown, State]:
         """The first turns of B episodes, with a leading B."""
         return _begin_all(self.env, self.params, self.scenes[episodes], self.starts[episodes])
 
-    def advance(self, state: State, decision: Decision) -> tuple[Shown, State]:
+    def advance(self, state: State, decision: Decision) -> tuple[Look, State]:
         """The next turn of one episode."""
         kind, digits = codes(decision, self.env.num_digits)
-        return _advance(self.env, self.params, state, kind, digits)
+        return self._read(_advance(self.env, self.params, state, kind, digits))
 
     def advance_all(
         self,
@@ -207,8 +227,28 @@ def advance(env: Environment, params: EnvParams, state: State, kind: Any, digits
     return _look(env, params, observation, state, terminated | truncated), state
 
 
-_begin = jax.jit(begin, static_argnames="env")
-_advance = jax.jit(advance, static_argnames="env")
+_FACTS = 4  # ended, x, y, step
+
+
+def _sight(shown: Shown, state: State) -> jax.Array:
+    """What the host wants of a turn as one array, uint32 (4 + words,): each array that it waits for costs as much as
+    the step itself."""
+    facts = jnp.stack([shown.ended.astype(jnp.int32), *state.xy, state.step])
+    return jnp.concatenate([facts.astype(jnp.uint32), shown.words.reshape(-1)])
+
+
+@functools.partial(jax.jit, static_argnames="env")
+def _begin(env: Environment, params: EnvParams, scene: Any, start: Any) -> tuple[Any, State, jax.Array]:
+    shown, state = begin(env, params, scene, start)
+    return shown.observation, state, _sight(shown, state)
+
+
+@functools.partial(jax.jit, static_argnames="env")
+def _advance(
+    env: Environment, params: EnvParams, state: State, kind: Any, digits: Any
+) -> tuple[Any, State, jax.Array]:
+    shown, state = advance(env, params, state, kind, digits)
+    return shown.observation, state, _sight(shown, state)
 
 
 @functools.partial(jax.jit, static_argnames="env")

@@ -51,4 +51,4 @@ def test_the_same_picture_has_the_same_name() -> None:
 
 def test_other_colours_are_refused() -> None:
     with pytest.raises(ValueError, match="alone"):
-        pictures.png(np.full((4, 4, 3), 7, np.uint8))
+        pictures.png(np.full((4, 4), 7, np.uint8))
