@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.analysis.runs import StoredRun, load_run, named_apart, run_folders
 from mnistpro_jax.analysis.sheet import Sheet
+from mnistpro_jax.cli.options import LARGEST_LEVEL, whole
+from mnistpro_jax.cli.terminal import INTERRUPTED, note, stdout
 from mnistpro_jax.study.cells import Matrix, MatrixTable, load_matrix
 from mnistpro_jax.study.status import CellStatus, counts, status, status_sheet, uncrossed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``mnistpro matrix``."""
-    from mnistpro_jax.cli import whole
-
     parser.add_argument(
         "folder",
         type=Path,
@@ -43,7 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="these models in the place of the declared ones, as `mnistpro run --model` takes them",
     )
     what.add_argument(
-        "--level", type=whole(1, 99), nargs="+", default=None, metavar="N", help="these levels (default: all)"
+        "--level",
+        type=whole(1, LARGEST_LEVEL),
+        nargs="+",
+        default=None,
+        metavar="N",
+        help="these levels (default: all)",
     )
     what.add_argument(
         "--as",
@@ -118,7 +122,7 @@ def _runs(folder: Path) -> list[StoredRun]:
         try:
             loaded.append(load_run(path))
         except ValueError as error:
-            print(f"mnistpro: left out: {error}", file=sys.stderr)
+            note(f"left out: {error}")
     return named_apart(loaded)
 
 
@@ -151,9 +155,7 @@ def _show(arguments: argparse.Namespace, matrix: Matrix, found: Statuses) -> Non
         ]
         print(json.dumps({"matrix": matrix.name, "tables": tables}, indent=2, allow_nan=False))
         return
-    from rich.console import Console
-
-    console = Console(file=sys.stdout, highlight=False)
+    console = stdout()
     for (table, statuses), (_, listed), (_, sheet) in zip(found, shown, sheets, strict=True):
         said = ", ".join(f"{count} {state}" for state, count in counts(statuses).items() if count)
         console.print(f"\n[bold]{table.title}[/bold] ({table.name}): {said or 'no cells'}")
@@ -214,14 +216,14 @@ def _fill(arguments: argparse.Namespace, matrix: Matrix, found: Statuses, other_
     if arguments.dry_run:
         _print_forecast(filling.forecast(work, arguments.assume_steps), arguments)
         return 0
-    from mnistpro_jax.agents.host.command import progress
+    from mnistpro_jax.cli.run import progress
 
-    with progress() as (report, note):
-        outcomes, problem = filling.fill(work, note, report, note)
+    with progress() as (report, say):
+        outcomes, problem = filling.fill(work, say, report, say)
     if problem is not None:
-        print(f"mnistpro: {problem}", file=sys.stderr)
+        note(problem)
     if outcomes and outcomes[-1].interrupted:
-        return 130
+        return INTERRUPTED
     return 0 if problem is None else 1
 
 
@@ -232,8 +234,6 @@ def _print_forecast(found: list[Any], arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps({"cells": facts}, indent=2, allow_nan=False))
         return
-    from rich.console import Console
-
     from mnistpro_jax.analysis.tables import NOTHING, plain_table
 
     names = ("calls", "pictures", "input_tokens", "output_tokens", "cost")
@@ -244,7 +244,7 @@ def _print_forecast(found: list[Any], arguments: argparse.Namespace) -> None:
     sums = [sum(fact[name] or 0 for fact in facts) for name in names]
     rows.append(("all", *(f"{total:,}" for total in sums)))
     columns = [("cell", "left"), *((name.replace("_", " "), "right") for name in names)]
-    console = Console(file=sys.stdout, highlight=False)
+    console = stdout()
     console.print(plain_table(columns, rows))
     what = "at most" if arguments.assume_steps is None else f"for episodes of {arguments.assume_steps} steps"
     console.print(f"[dim]Counts are {what}; see `mnistpro run --dry-run` for how they are estimated.[/dim]")

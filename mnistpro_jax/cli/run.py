@@ -12,6 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnistpro_jax.agents.host.memory import MEMORIES, UNBOUNDED
+from mnistpro_jax.cli.options import (
+    DEFAULT_STRIDE,
+    DEFAULT_WINDOW,
+    LARGEST_LEVEL,
+    LARGEST_SEED,
+    episodes,
+    whole,
+)
+from mnistpro_jax.cli.terminal import INTERRUPTED, CliError, note, stdout
 
 if TYPE_CHECKING:
     from mnistpro_jax.agents.host.run import DryRun, Report, RunRequest, Standing
@@ -22,9 +31,7 @@ _EVERY_S = 30.0  # between lines of progress where there is no terminal
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``mnistpro run``."""
-    from mnistpro_jax import cli
-
-    whole, memories = cli.whole, ", ".join(MEMORIES)
+    memories = ", ".join(MEMORIES)
     what = parser.add_argument_group("what to run")
     what.add_argument(
         "--model",
@@ -34,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "openai-compatible[:MODEL] with --base-url; free of charge: agent:NAME (see `mnistpro agents`), "
         "scripted:NAME, replay:DIR. Keys are read from the environment (OPENAI_API_KEY and so on)",
     )
-    what.add_argument("--level", type=whole(1, 99), default=1, metavar="N", help="digits (default: 1)")
+    what.add_argument(
+        "--level", type=whole(1, LARGEST_LEVEL), default=1, metavar="N", help="digits (default: 1)"
+    )
     what.add_argument(
         "--memory",
         default="image-only",
@@ -51,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--episodes",
-        type=cli.episodes,
+        type=episodes,
         default=None,
         metavar="N",
         help="'published', or how many to draw, as in evaluate (default: published)",
@@ -60,13 +69,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--split", choices=("train", "test"), default="test", help="images (default: test)")
     what.add_argument(
         "--seed",
-        type=whole(0, 2**32 - 1),
+        type=whole(0, LARGEST_SEED),
         default=0,
         metavar="S",
         help="of the episodes, as in evaluate (default: 0)",
     )
-    what.add_argument("--window", type=whole(1), default=64, metavar="PX", help="its side (default: 64)")
-    what.add_argument("--stride", type=whole(1), default=32, metavar="PX", help="pixels a move (default: 32)")
+    what.add_argument(
+        "--window", type=whole(1), default=DEFAULT_WINDOW, metavar="PX", help="its side (default: 64)"
+    )
+    what.add_argument(
+        "--stride",
+        type=whole(1),
+        default=DEFAULT_STRIDE,
+        metavar="PX",
+        help="pixels a move (default: 32)",
+    )
     what.add_argument(
         "--budget",
         type=whole(1),
@@ -171,7 +188,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code: 0 all episodes are over, 1 some are not, 130 interrupted."""
-    from mnistpro_jax import cli
     from mnistpro_jax.agents.host import run as running
 
     request = _request(arguments)
@@ -179,23 +195,23 @@ def run(arguments: argparse.Namespace) -> int:
         _print_dry_run(running.dry_run(request, arguments.assume_steps), arguments.json)
         return 0
     if request.out is None:
-        raise cli.CliError("a run needs a folder to write to: give --out DIR")
+        raise CliError("a run needs a folder to write to: give --out DIR")
     if arguments.assume_steps is not None:
-        raise cli.CliError("--assume-steps is for --dry-run")
+        raise CliError("--assume-steps is for --dry-run")
     try:
-        with progress() as (report, note):
-            outcome = running.run(request, report, note)
+        with progress() as (report, say):
+            outcome = running.run(request, report, say)
     except ImportError as error:
-        raise cli.CliError(str(error)) from None
+        raise CliError(str(error)) from None
     if arguments.json:
         print(json.dumps(outcome.summary, indent=2, allow_nan=False))
     else:
         _print_summary(outcome.summary)
-    cli.note(f"results are in {request.out}")
+    note(f"results are in {request.out}")
     if outcome.problem is not None:
-        cli.note(f"{'warning' if outcome.interrupted else 'error'}: {outcome.problem}")
+        note(f"{'warning' if outcome.interrupted else 'error'}: {outcome.problem}")
     if outcome.interrupted:
-        return 130
+        return INTERRUPTED
     return 0 if outcome.complete or (request.limit is not None and not outcome.stopped) else 1
 
 
@@ -298,11 +314,9 @@ def _short(count: int) -> str:
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
-    from rich.console import Console
-
     from mnistpro_jax.analysis import tables
 
-    console = Console(file=sys.stdout, highlight=False)
+    console = stdout()
     if summary["episodes"]:
         tables.print_summary(console, summary)
     else:
@@ -345,11 +359,9 @@ def _print_dry_run(found: DryRun, as_json: bool) -> None:
             )
         )
         return
-    from rich.console import Console
-
     from mnistpro_jax.analysis import tables
 
-    console = Console(file=sys.stdout, highlight=False)
+    console = stdout()
     columns = [("episodes of", "left"), *((name, "right") for name in ("calls", "pictures", "tokens in"))]
     columns += [("tokens out", "right"), ("cost", "right")]
     rows = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,14 @@ from mnistpro_jax.analysis import measures
 from mnistpro_jax.analysis.runs import StoredRun, load_runs
 from mnistpro_jax.analysis.sheet import Sheet, markdown_of
 from mnistpro_jax.analysis.swap import PREDICTORS, Predictor, Swap, failures_sheet, swap, swap_sheet
+from mnistpro_jax.cli.options import whole
+from mnistpro_jax.cli.terminal import note, progress, stdout
 
 Say = Callable[[str, int, int], None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``mnistpro analyse``."""
-    from mnistpro_jax.cli import whole
-
     parser.add_argument(
         "folders",
         type=Path,
@@ -64,6 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default="MNIST-PRO runs", metavar="TEXT", help="of report and Markdown")
 
 
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    with progress() as report:
+        measured = measure(arguments, report)
+    return show(arguments, measured)
+
+
 def measure(arguments: argparse.Namespace, say: Say) -> tuple[list[StoredRun], list[Sheet]]:
     """Load, measure and write; what to show. Raises ValueError and OSError with one clear message."""
     for path in (arguments.html, arguments.markdown):
@@ -96,9 +102,7 @@ def show(arguments: argparse.Namespace, measured: tuple[list[StoredRun], list[Sh
     if arguments.json:
         print(json.dumps(as_json(runs, made), indent=2, allow_nan=False))
     else:
-        from rich.console import Console
-
-        console = Console(file=sys.stdout, highlight=False)
+        console = stdout()
         names: dict[str, str] = {}
         for one in runs:
             names.setdefault(one.name, f"#{len(names) + 1}")
@@ -111,7 +115,7 @@ def show(arguments: argparse.Namespace, measured: tuple[list[StoredRun], list[Sh
             console.print(sheet.table(names, intervals=sheet.name in ("main", "paired")))
     for path in (arguments.html, arguments.markdown, arguments.csv):
         if path is not None:
-            print(f"mnistpro: written: {path}", file=sys.stderr)
+            note(f"written: {path}")
     return 0
 
 
