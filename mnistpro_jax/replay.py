@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mnistpro_jax.adapters.host import shown_as
 from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.features import shown_as
 from mnistpro_jax.rollouts import Progress, Trajectories
 from mnistpro_jax.types import Action, Ending, Kind
 from mnistpro_jax.worlds.bank import Bank
@@ -54,7 +54,7 @@ def replay(
     """Play stored episodes again, in order. A few at a time: memory does not grow with their number.
 
     env: of the world in which they were played, in the observation mode that is wanted. params: with a bank that holds
-    their images, and the budget and rewards of then. flatten: one float32 vector an observation (``adapters.features``)
+    their images, and the budget and rewards of then. flatten: one float32 vector an observation (``features``)
     instead of a dictionary. progress: called with (finished, total).
 
     Raises ValueError where the bank has not the images, where an episode ended with an invalid action (which has no

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from mnistpro_jax.adapters.features import features, num_features
 from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.features import features, num_features
 from mnistpro_jax.types import Kind
 
 
@@ -23,7 +23,7 @@ from mnistpro_jax.types import Kind
 class State:
     """``brax.envs.base.State``: the same fields and methods.
 
-    pipeline_state: a ``mnistpro_jax.State``. obs: float32 (D,) (``adapters.features``). reward, done: float32 (), done
+    pipeline_state: a ``mnistpro_jax.State``. obs: float32 (D,) (``features``). reward, done: float32 (), done
     1 where the last step ended an episode (``obs`` then belongs to the next one). metrics: "correct", float32 (), 1 on
     a right answer.
 

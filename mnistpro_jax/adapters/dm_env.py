@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from mnistpro_jax import spaces
-from mnistpro_jax.adapters.features import num_features
 from mnistpro_jax.adapters.host import HostBatch, action_ranges
 from mnistpro_jax.adapters.optional import missing
 from mnistpro_jax.adapters.world import checked_world, load_world
 from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.features import num_features
 
 try:
     import dm_env
@@ -28,7 +28,7 @@ class MnistProDmEnv(dm_env.Environment):  # type: ignore[misc]
     one of an episode, or before the first reset, ignores its action and begins an episode.
 
     env, params: from ``mnistpro_jax.make``. seed: whole number >= 0, names the sequence of episodes; None for a random
-    one. flatten: one float32 vector (``adapters.features``) instead of a dictionary of arrays.
+    one. flatten: one float32 vector (``features``) instead of a dictionary of arrays.
     """
 
     def __init__(

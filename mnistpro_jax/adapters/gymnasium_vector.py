@@ -32,7 +32,7 @@ class MnistProVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
 
     env_id, overrides: as for ``mnistpro_jax.make``; or ``world``, an (env, params) made before. autoreset_mode: a
     ``gymnasium.vector.AutoresetMode`` or its value, next-step by default as everywhere in Gymnasium. flatten: show
-    one float32 vector (``adapters.features``) instead of a ``Dict``. copy: give arrays that may be written to; without,
+    one float32 vector (``features``) instead of a ``Dict``. copy: give arrays that may be written to; without,
     they are read-only views of the simulator's memory, which saves the copy. render_mode: None or "rgb_array".
 
     ``infos`` is empty unless an episode ended, and then holds the episodes' ``EpisodeStatistics`` by name, each with

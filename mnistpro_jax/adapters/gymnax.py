@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax import spaces
-from mnistpro_jax.adapters.features import features, num_features
 from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.features import features, num_features
 from mnistpro_jax.types import Action, Observation, State
 
 StepResult = tuple[Any, State, jax.Array, jax.Array, dict[str, Any]]
@@ -27,7 +27,7 @@ StepResult = tuple[Any, State, jax.Array, jax.Array, dict[str, Any]]
 class GymnaxEnv:
     """``Environment`` with gymnax 0.x's ``reset`` and ``step``; static and hashable.
 
-    env: the environment. default_params: its params. flatten: show one float32 vector (``adapters.features``), which
+    env: the environment. default_params: its params. flatten: show one float32 vector (``features``), which
     the trainers' networks take, instead of an ``Observation``. keep_final_observation: whether ``info`` has
     "final_observation"; a trainer that stacks ``info`` over all steps, as PureJaxRL does, keeps every one of them in
     memory, so that it may have to go without.

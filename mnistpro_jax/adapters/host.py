@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnistpro_jax import bitmap
-from mnistpro_jax.adapters.features import features
 from mnistpro_jax.compile_hints import where_needed
 from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.types import Action, EpisodeStatistics, FusedCanvas, Observation, State, pytree
+from mnistpro_jax.features import shown_as
+from mnistpro_jax.types import Action, EpisodeStatistics, Observation, State, pytree
 from mnistpro_jax.worlds.bank import Bank
 
 AutoReset = Literal["same_step", "next_step", "disabled"]
@@ -219,27 +219,6 @@ def action_ranges(env: Environment) -> NDArray[np.uint64]:
 def seed_words(generator: np.random.Generator) -> NDArray[np.uint32]:
     """A lane's random words, uint32 (2,): the first draw of its seed's generator."""
     return generator.integers(2**32, size=2, dtype=np.uint32)
-
-
-def named(observation: Observation) -> dict[str, Any]:
-    """A batch of observations as dictionaries; scalars become (N, 1)."""
-    view = observation.view
-    if isinstance(view, FusedCanvas):
-        view = {"stroke": view.stroke, "revealed": view.revealed}
-    return {
-        "view": view,
-        "xy": observation.xy,
-        "step": observation.step[:, None],
-        "steps_left": observation.steps_left[:, None],
-        "last_action": observation.last_action[:, None],
-    }
-
-
-def shown_as(env: Environment, flatten: bool, observation: Observation, params: EnvParams) -> Any:
-    """A batch of observations as ``HostBatch`` shows them: dictionaries, or flattened float32 (N, D)."""
-    if flatten:
-        return jax.vmap(lambda one: features(env, one, params))(observation)
-    return named(observation)
 
 
 # ---- Programs -------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mnistpro_jax import spaces
-from mnistpro_jax.adapters.features import features, num_features
 from mnistpro_jax.adapters.optional import missing
 from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.features import features, num_features
 from mnistpro_jax.types import Action, Observation, pytree
 from mnistpro_jax.types import State as EnvState
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from mnistpro_jax.adapters import brax, gymnax, jumanji
-from mnistpro_jax.adapters.features import features
 from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.features import features
 from mnistpro_jax.types import Ending
 from tests.episodes import assert_trees_equal, quick_jit
 

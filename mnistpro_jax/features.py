@@ -1,8 +1,9 @@
-"""An observation as one float32 vector, for networks that take nothing else."""
+"""Observations for what lies outside: as one float32 vector, or as a dictionary of arrays."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -54,3 +55,24 @@ def features(env: Environment, observation: Observation, params: EnvParams) -> j
             last.astype(jnp.float32),
         ]
     )
+
+
+def named(observation: Observation) -> dict[str, Any]:
+    """A batch of observations as dictionaries; scalars become (N, 1)."""
+    view = observation.view
+    if isinstance(view, FusedCanvas):
+        view = {"stroke": view.stroke, "revealed": view.revealed}
+    return {
+        "view": view,
+        "xy": observation.xy,
+        "step": observation.step[:, None],
+        "steps_left": observation.steps_left[:, None],
+        "last_action": observation.last_action[:, None],
+    }
+
+
+def shown_as(env: Environment, flatten: bool, observation: Observation, params: EnvParams) -> Any:
+    """A batch of observations as trainers and data sets take them: dictionaries, or flattened float32 (N, D)."""
+    if flatten:
+        return jax.vmap(lambda one: features(env, one, params))(observation)
+    return named(observation)
