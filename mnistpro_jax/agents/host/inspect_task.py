@@ -199,9 +199,19 @@ class InspectPolicy(TextPolicy):
             )
         if output.stop_reason == "content_filter":
             return Reply(output.completion, usage, Status.REFUSED, "the provider's filter withheld the reply")
+        if _is_refusal(output.message):
+            return Reply(
+                output.completion, usage, Status.REFUSED, f"the model refused: {output.completion[:200]}"
+            )
         if output.stop_reason in _TRUNCATED:
             return Reply(output.completion, usage, Status.TRUNCATED, "cut off at the limit of tokens")
         return Reply(output.completion, usage)
+
+
+def _is_refusal(message: ChatMessageAssistant) -> bool:
+    """Providers with a field of its own for refusals say "stop" for the reason; Inspect marks the text instead."""
+    parts = [] if isinstance(message.content, str) else message.content
+    return any(isinstance(part, ContentText) and bool(part.refusal) for part in parts)
 
 
 def as_inspect(messages: Sequence[Message]) -> list[ChatMessage]:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("inspect_ai")
 
 from inspect_ai import eval as inspect_eval
-from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.model import ContentText, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score
 
 from mnistpro_jax.agents.host import runner
@@ -78,6 +78,20 @@ def test_faults_are_errors_of_the_sample(tmp_path: Path, stop: str) -> None:
     log = evaluate(tmp_path, lambda messages, *_: say(0, '{"action": "answer", "value": "7"}', stop))
     assert log.status == "error"
     assert all(not sample.scores for sample in log.samples or [])
+
+
+def test_a_refusal_is_no_wrong_answer(tmp_path: Path) -> None:
+    """OpenAI's way to refuse, which Inspect passes on as text that is marked, with the reason "stop"."""
+
+    def respond(messages: Any, *_: Any) -> ModelOutput:
+        output = say(0, "")
+        output.choices[0].message.content = [ContentText(text="I cannot help with that.", refusal=True)]
+        return output
+
+    log = evaluate(tmp_path, respond)
+    assert log.status == "error"
+    assert all(not sample.scores for sample in log.samples or [])
+    assert "refused" in str(log.samples[0].error)
 
 
 def test_votes_are_of_answers() -> None:
