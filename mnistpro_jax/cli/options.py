@@ -56,17 +56,34 @@ def confidence(text: str) -> float:
 
 
 def add_episodes(parser: argparse.ArgumentParser) -> None:
-    """Which agent plays which episodes of which world."""
+    """Which agent plays which episodes of which world; ``request_of`` reads it."""
     what = parser.add_argument_group("what to play")
+    what.add_argument(
+        "--agent", default="observer", metavar="NAME", help="see `mnistpro agents` (default: observer)"
+    )
+    add_scenes(what)
+    what.add_argument(
+        "--confidence",
+        type=confidence,
+        nargs="+",
+        default=(),
+        metavar="P",
+        help="answer from this probability of being right on, 0 to 1, above 1 never before the last step; "
+        "several make a row each (default, chosen on training images: 0.95 at level 1 and 0.9 above; planner and "
+        "canvas 0.99 and 0.95, memoryless 0.6 and 0.02)",
+    )
+    add_weights(what)
+    add_world(parser)
+
+
+def add_scenes(what: argparse._ActionsContainer) -> None:
+    """Which episodes."""
     what.add_argument(
         "--level",
         type=whole(1, LARGEST_LEVEL),
         default=1,
         metavar="N",
         help="digits side by side (default: 1)",
-    )
-    what.add_argument(
-        "--agent", default="observer", metavar="NAME", help="see `mnistpro agents` (default: observer)"
     )
     what.add_argument(
         "--episodes",
@@ -93,19 +110,10 @@ def add_episodes(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="of images, starts and the agent's choices; the same seed gives the same results (default: 0)",
     )
-    what.add_argument(
-        "--confidence",
-        type=confidence,
-        nargs="+",
-        default=(),
-        metavar="P",
-        help="answer from this probability of being right on, 0 to 1, above 1 never before the last step; "
-        "several make a row each (default, chosen on training images: 0.95 at level 1 and 0.9 above; planner and "
-        "canvas 0.99 and 0.95, memoryless 0.6 and 0.02)",
-    )
 
-    add_weights(what)
 
+def add_world(parser: argparse.ArgumentParser) -> None:
+    """The window and the budget."""
     world = parser.add_argument_group("world")
     world.add_argument(
         "--window",

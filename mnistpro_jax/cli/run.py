@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnistpro_jax.agents.host.memory import MEMORIES, UNBOUNDED
-from mnistpro_jax.cli.options import (
-    DEFAULT_STRIDE,
-    DEFAULT_WINDOW,
-    LARGEST_LEVEL,
-    LARGEST_SEED,
-    episodes,
-    whole,
-)
+from mnistpro_jax.cli.options import add_scenes, add_world, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, CliError, note, stdout
 
 if TYPE_CHECKING:
@@ -42,9 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "scripted:NAME, replay:DIR. Keys are read from the environment (OPENAI_API_KEY and so on)",
     )
     what.add_argument(
-        "--level", type=whole(1, LARGEST_LEVEL), default=1, metavar="N", help="digits (default: 1)"
-    )
-    what.add_argument(
         "--memory",
         default="image-only",
         metavar="NAME",
@@ -58,42 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="pictures shown, the current one included, or 'all' (default: 4 for image-only, 1 for event-log, "
         "textual and grid-map)",
     )
-    what.add_argument(
-        "--episodes",
-        type=episodes,
-        default=None,
-        metavar="N",
-        help="'published', or how many to draw, as in evaluate (default: published)",
-    )
-    what.add_argument("--data", default="mnist", metavar="SOURCE", help="as in evaluate (default: mnist)")
-    what.add_argument("--split", choices=("train", "test"), default="test", help="images (default: test)")
-    what.add_argument(
-        "--seed",
-        type=whole(0, LARGEST_SEED),
-        default=0,
-        metavar="S",
-        help="of the episodes, as in evaluate (default: 0)",
-    )
-    what.add_argument(
-        "--window", type=whole(1), default=DEFAULT_WINDOW, metavar="PX", help="its side (default: 64)"
-    )
-    what.add_argument(
-        "--stride",
-        type=whole(1),
-        default=DEFAULT_STRIDE,
-        metavar="PX",
-        help="pixels a move (default: 32)",
-    )
-    what.add_argument(
-        "--budget",
-        type=whole(1),
-        default=None,
-        metavar="STEPS",
-        help="actions an episode, the answer included (default: 36 at level 1, 78 at level 2)",
-    )
-    what.add_argument(
-        "--no-outline", dest="outline", action="store_false", help="pictures without the cyan outline"
-    )
+    add_scenes(what)
+    add_world(parser)
 
     words = parser.add_argument_group("protocol")
     words.add_argument(
