@@ -31,30 +31,13 @@ from mnistpro_jax.data import idx
 from mnistpro_jax.registration import environment, make_params
 from mnistpro_jax.rollouts import Trajectories, rollout
 from mnistpro_jax.sharding import episode_mesh, replicated, split_batch, splitting
-from mnistpro_jax.types import Action, Kind, Observation, pytree, static_field
+from tests.wanderer import wanderer
 
 
 def small(split: str, count: int) -> data.Dataset:
     """The beginning of a split of MNIST."""
     full = data.load("mnist", split)
     return data.Dataset(full.images[:count], full.labels[:count], 10, "mnist", split)
-
-
-@pytree
-class Wanderer:
-    """Random moves, and an answer with probability 0.2 a step: episodes of very different lengths."""
-
-    chance: jax.Array
-    observation: str = static_field(default="packed")
-
-    def init(self, key: jax.Array) -> jax.Array:
-        return jax.random.randint(key, (1,), 0, 10, jnp.int32)
-
-    def act(self, key: jax.Array, observation: Observation, carry: jax.Array) -> tuple[Action, jax.Array]:
-        move_key, answer_key = jax.random.split(key)
-        answer = jax.random.uniform(answer_key, (), jnp.float32) < self.chance
-        move = jax.random.randint(move_key, (), 0, 4, jnp.int32)
-        return Action(jnp.where(answer, Kind.ANSWER, move).astype(jnp.int32), carry), carry
 
 
 def rows(part: Trajectories, first: int, count: int) -> list[np.ndarray]:
@@ -67,7 +50,7 @@ def rollouts_are_those_of_one_device() -> None:
     bank = digit_bank(small("test", 64))
     env = environment(bank)
     params, key = make_params(env, bank, budget=9), jax.random.key(3)
-    policy = Wanderer(jnp.asarray(0.2, jnp.float32))
+    policy = wanderer(0.2)
     one = rollout(key, env, params, policy, 50, batch_size=7)
     assert len(np.unique(one.statistics.steps)) > 5
     calls: list[int] = []
