@@ -129,6 +129,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
     if max(args.devices) > len(jax.local_devices()):
         raise ValueError(f"--devices is {max(args.devices)}; this machine has {len(jax.local_devices())}")
+    if all(batch % min(args.devices) for batch in args.batches):
+        raise ValueError(
+            f"--batches are {args.batches}; expected one at least that {min(args.devices)} devices divide"
+        )
     say(f"{jax.default_backend()}: {jax.local_devices()[0].device_kind}, {os.cpu_count()} cores")
     env, params = make(f"MnistPro-L{args.level}-v0", split="test")
     steps = measure_steps(env, params, args)

@@ -165,6 +165,7 @@ def _spec(env: Environment, params: EnvParams, flatten: bool, overrides: dict[st
         name: np.asarray(getattr(params, name)).item()
         for name in ("budget", "move_reward", "correct_reward", "wrong_reward", "invalid_reward")
     }
+    values["start_xy"] = np.asarray(params.start_xy).tolist()
     kwargs = {"env_id": env_id, "flatten": flatten, **static, **values, **overrides}
     return gymnasium.envs.registration.EnvSpec(
         id=f"{NAMESPACE}/{env_id}",

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -65,6 +64,8 @@ class Parts:
         self.episodes = request.episodes or len(published_episodes(request.level).labels)
         plan = _facts(request)
         stored = self._stored()
+        if part_size is not None and part_size < 1:
+            raise ValueError(f"part_size is {part_size}; expected 1 or more")
         if part_size is None:
             default = -(-self.episodes // (_PARTS_A_PROCESS * processes))
             part_size = default if stored is None else int(stored["part_size"])
@@ -81,7 +82,11 @@ class Parts:
             stored = json.loads(path.read_bytes())
         except ValueError as error:
             raise PartsError(f"{path} is not a JSON object ({error}); remove {self.folder}") from None
-        if not isinstance(stored, dict) or type(stored.get("part_size")) is not int:
+        if (
+            not isinstance(stored, dict)
+            or type(stored.get("part_size")) is not int
+            or stored["part_size"] < 1
+        ):
             raise PartsError(f"{path} does not say part_size; remove {self.folder}")
         return stored
 
@@ -147,12 +152,14 @@ class Parts:
         """A stored part. Raises PartsError for one that is not whole."""
         path = self._path(number)
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 arrays = dict(stored)
             runs = sorted({int(name.split(".")[0]) for name in arrays if name != "control"})
             part = Part(arrays.get("control"), tuple(_trajectories(arrays, run) for run in runs))
             sizes = {len(run) for run in part.runs}
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except (
+            Exception
+        ) as error:  # what a damaged file makes of the readers has no end: an archive, arrays, names
             raise PartsError(f"{path} is not a whole part ({error}); remove it, and run again") from None
         if sizes != {self.span(number)[1]}:
             raise PartsError(
@@ -181,6 +188,10 @@ def evaluate_parts(
     prepared = prepare(request, report)
     # All parts have the same shapes, the last and shorter one too; a large part is played in several chunks.
     chunk = min(parts.part_size, 16 * prepared.batch * num_devices(prepared.mesh))
+    if me == 0:
+        # Before hours of work, and not after them.
+        for number in sorted(set(range(len(parts))) - set(parts.missing())):
+            parts.load(number)
     while True:
         living = hosts.meet()  # whatever they wrote is written
         missing = parts.missing()

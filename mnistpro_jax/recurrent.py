@@ -34,6 +34,7 @@ def reset_where(done: jax.Array, memory: Memory, initial: Memory) -> Memory:
 
     Raises TypeError for a ``done`` that is not boolean, ValueError for leaves that do not fit.
     """
+    done = jnp.asarray(done)
     if done.dtype != jnp.bool_:
         raise TypeError(f"done has dtype {done.dtype}; expected bool")
 
@@ -61,7 +62,7 @@ def first_flags(done: jax.Array, first: jax.Array) -> jax.Array:
         raise TypeError(f"done and first have dtypes {done.dtype} and {first.dtype}; expected bool")
     if done.shape[1:] != first.shape:
         raise ValueError(f"done has shape {done.shape} and first {first.shape}; expected (T, ...) and (...)")
-    return jnp.concatenate([first[None], done[:-1]])
+    return jnp.concatenate([first[None], done])[: len(done)]
 
 
 def unroll(

@@ -74,6 +74,11 @@ def replay(
         raise ValueError(
             f"the episodes have {trajectories.indices.shape[1]} digits, the environment {env.num_digits}"
         )
+    if trajectories.kinds.shape[1] != int(params.budget):
+        raise ValueError(
+            f"episode 0 goes another way in this environment: its budget was {trajectories.kinds.shape[1]} steps, and "
+            f"params say {int(params.budget)}"
+        )
     scenes = scenes_of(params.bank, trajectories.indices)
     answers = np.asarray(statistics.answer, np.int32)
     size = _chunk_size(env, flatten, params, trajectories.kinds.shape[1], count)
@@ -89,13 +94,13 @@ def replay(
             answers[rows],
             params,
         )
-        shown, windows, rewards, terminated, truncated, total = jax.tree.map(np.asarray, result)
+        shown, windows, rewards, terminated, truncated, total, area = jax.tree.map(np.asarray, result)
         for lane in range(min(size, count - first)):
             episode = first + lane
             steps = int(statistics.steps[episode])
             kinds = trajectories.kinds[episode, :steps].astype(np.int32)
             done = terminated[:, lane] | truncated[:, lane]
-            _check(trajectories, episode, steps, windows[:, lane], done, total[lane])
+            _check(trajectories, episode, steps, windows[:, lane], done, total[lane], area[lane])
             yield ReplayedEpisode(
                 observations=jax.tree.map(
                     lambda leaf, lane=lane, steps=steps: leaf[: steps + 1, lane], shown
@@ -147,12 +152,16 @@ def _check(
     windows: NDArray[np.int32],
     done: NDArray[np.bool_],
     total: NDArray[np.float32],
+    area: NDArray[np.int32],
 ) -> None:
     stored = trajectories.windows[episode, 1:][trajectories.windows[episode, 1:, 0] >= 0]
     moved = trajectories.kinds[episode, :steps] != Kind.ANSWER
     ended = bool(done[steps - 1]) and not done[: steps - 1].any()
     same = np.array_equal(windows[1 : steps + 1][moved], stored)
-    if not (same and ended and total == trajectories.statistics.episode_return[episode]):
+    statistics = trajectories.statistics
+    # The corners alone do not tell one window from a larger one; what was seen does.
+    same = same and total == statistics.episode_return[episode] and area == statistics.area_seen[episode]
+    if not (same and ended):
         raise ValueError(
             f"episode {episode} goes another way in this environment; use the window, stride, budget, rewards and data "
             "that it was played with"
@@ -180,7 +189,7 @@ def _play(
     params: EnvParams,
 ) -> tuple[Any, ...]:
     """E episodes of L turns: (observations (L + 1, E, ...), windows (L + 1, E, 2), rewards, terminated and truncated
-    (L, E), episode returns (E,))."""
+    (L, E), episode returns (E,), pixels seen (E,))."""
     observation, state = jax.vmap(env.reset_to, in_axes=(0, 0, None))(scene, start, params)
     key = jax.random.key(0)  # step_env uses none
 
@@ -196,4 +205,5 @@ def _play(
     state, (shown, windows, reward, terminated, truncated) = jax.lax.scan(turn, state, kinds)
     shown = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, shown)
     windows = jnp.concatenate([start[None], windows])
-    return shown, windows, reward, terminated, truncated, state.episode_return
+    seen = jax.vmap(env.statistics, in_axes=(0, None))(state, params).area_seen
+    return shown, windows, reward, terminated, truncated, state.episode_return, seen

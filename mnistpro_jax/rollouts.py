@@ -123,15 +123,19 @@ def rollout(
 
     Raises ValueError for counts below 1 and for arrays that do not fit.
     """
-    for name, value in (("num_episodes", num_episodes), ("batch_size", batch_size)):
-        if value < 1:
+    for name, value in (
+        ("num_episodes", num_episodes),
+        ("batch_size", batch_size),
+        ("chunk_size", chunk_size),
+    ):
+        if value is not None and value < 1:
             raise ValueError(f"{name} is {value}; expected 1 or more")
     if first_episode < 0:
         raise ValueError(f"first_episode is {first_episode}; expected 0 or more")
     env = dataclasses.replace(env, observation=policy.observation)
     devices = num_devices(mesh)
     # Shapes are those of one device's part.
-    most = -(-(num_episodes if chunk_size is None else max(1, chunk_size)) // devices)
+    most = -(-(num_episodes if chunk_size is None else chunk_size) // devices)
     lanes = min(batch_size, most)
     rows = min(most, 16 * lanes) if chunk_size is None else most
     if np.ndim(params.budget) != 0:
@@ -145,8 +149,12 @@ def rollout(
         if starts is None and env.start == "published" and bank.episodes.starts is not None:
             starts = np.asarray(bank.episodes.starts)[order]
     for name, array, width in (("scenes", scenes, bank.tiles_per_scene), ("starts", starts, 2)):
-        if array is not None and np.shape(array) != (num_episodes, width):
+        if array is None:
+            continue
+        if np.shape(array) != (num_episodes, width):
             raise ValueError(f"{name} has shape {np.shape(array)}; expected {(num_episodes, width)}")
+        if np.asarray(array).dtype.kind not in "iu":
+            raise ValueError(f"{name} has dtype {np.asarray(array).dtype}; expected integers")
     if scenes is not None and (np.min(scenes) < 0 or np.max(scenes) >= bank.num_tiles):
         raise ValueError(
             f"scenes span {np.min(scenes)}..{np.max(scenes)}; the bank has tiles 0..{bank.num_tiles - 1}"

@@ -81,12 +81,15 @@ def test_first_flags() -> None:
     done = jnp.asarray([[False, True], [True, False], [False, False]])
     flags = first_flags(done, jnp.asarray([True, False]))
     assert flags.tolist() == [[True, False], [False, True], [True, False]]
+    assert first_flags(done[:0], jnp.asarray([True, False])).shape == (0, 2)
 
 
 def test_what_does_not_fit_is_refused() -> None:
     done = jnp.zeros(3, jnp.bool_)
     with pytest.raises(TypeError, match="done has dtype float32"):
         reset_where(done.astype(jnp.float32), jnp.zeros(3), jnp.zeros(()))
+    with pytest.raises(TypeError, match="done has dtype int32"):
+        reset_where(1, jnp.zeros(3), jnp.zeros(3))  # type: ignore[arg-type]
     for memory, initial in ((jnp.zeros((2, 4)), jnp.zeros(4)), (jnp.zeros((3, 4)), jnp.zeros(5))):
         with pytest.raises(ValueError, match="expected leaves that begin with the axes of done"):
             reset_where(done, memory, initial)

@@ -86,6 +86,8 @@ def test_what_does_not_fit_is_refused(played: Any) -> None:
     elsewhere = dataclasses.replace(trajectories, windows=trajectories.windows + np.int16(1))
     with pytest.raises(ValueError, match="goes another way"):
         list(replay(env, params, elsewhere))
+    with pytest.raises(ValueError, match="its budget was 5 steps, and params say 9"):
+        list(replay(env, dataclasses.replace(params, budget=jnp.int32(9)), trajectories))
     ending = trajectories.statistics.ending.copy()
     ending[3] = Ending.INVALID_ACTION
     broken = dataclasses.replace(
@@ -95,6 +97,23 @@ def test_what_does_not_fit_is_refused(played: Any) -> None:
         list(replay(env, params, broken))
     with pytest.raises(ValueError, match="does not hold image"):
         scenes_of(params.bank, np.array([[10_000]]))
+
+
+def test_another_window_is_refused_where_no_border_tells(played: Any) -> None:
+    """Away from the borders, windows of all sizes have the same corners."""
+    env, params, trajectories = played
+    room = 112 - 32
+    inside = ((trajectories.windows[:, :, :] < room) & (trajectories.windows != 0)).all(axis=(1, 2))
+    rows = np.flatnonzero(inside)
+    assert len(rows)
+    chosen = Trajectories(
+        trajectories.indices[rows],
+        trajectories.windows[rows],
+        trajectories.kinds[rows],
+        jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories.statistics),
+    )
+    with pytest.raises(ValueError, match="goes another way"):
+        list(replay(dataclasses.replace(env, window=24), params, chosen))
 
 
 @pytest.fixture
@@ -133,6 +152,7 @@ def test_minari_reads_the_data_set_back(played: Any, minari_folder: Path) -> Non
     spec = loaded.env_spec
     assert spec.id == "mnistpro_jax/MnistPro-L1-v0"
     assert spec.kwargs["split"] == "test" and spec.kwargs["budget"] == BUDGET
+    assert spec.kwargs["start_xy"] == params.start_xy.tolist()
 
     with pytest.raises(ValueError, match="exists already"):
         export_minari("mnistpro/tests/random-v0", env, params, trajectories)

@@ -165,6 +165,8 @@ def test_a_million_published_episodes_would_fit(world):
     [
         ({"num_episodes": 0}, "num_episodes is 0; expected 1 or more"),
         ({"batch_size": -1}, "batch_size is -1; expected 1 or more"),
+        ({"chunk_size": 0}, "chunk_size is 0; expected 1 or more"),
+        ({"starts": np.full((4, 2), 1.5)}, "starts has dtype float64; expected integers"),
         ({"scenes": np.zeros((3, 1), int)}, r"scenes has shape \(3, 1\); expected \(4, 1\)"),
         ({"scenes": np.full((4, 1), 256)}, r"scenes span 256\.\.256; the bank has tiles 0\.\.255"),
         ({"starts": np.zeros((4, 3), int)}, r"starts has shape \(4, 3\); expected \(4, 2\)"),

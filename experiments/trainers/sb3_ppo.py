@@ -55,6 +55,7 @@ def train(
 
     envs = Sb3VecEnv("MnistPro-L1-v0", LANES, split="train", observation="canvas")
     test = Sb3VecEnv("MnistPro-L1-v0", LANES, split="test", observation="canvas")
+    test.seed(seed)
     settings = {**SETTINGS, **changes}
     at_once = settings["n_steps"] * LANES
     part = max(1, steps // evaluations // at_once) * at_once

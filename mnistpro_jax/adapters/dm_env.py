@@ -50,7 +50,7 @@ class MnistProDmEnv(dm_env.Environment):  # type: ignore[misc]
         """action: a whole number as ``action_spec`` says; anything else raises and changes nothing."""
         if self._over:
             return self.reset()
-        turn = self._batch.step(np.asarray(action)[None])
+        turn = self._batch.step_one(action)
         reward, observation = turn.reward[0], _single(turn.observation)
         self._over = bool(turn.terminated[0] | turn.truncated[0])
         # Made by hand: dm_env's helpers give a discount of another dtype than the specification's.

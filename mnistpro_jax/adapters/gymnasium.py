@@ -77,7 +77,7 @@ class MnistProEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """action: a whole number as ``action_space`` says; anything else raises and changes nothing."""
-        turn = self._batch.step(np.asarray(action)[None])
+        turn = self._batch.step_one(action)
         terminated, truncated = bool(turn.terminated[0]), bool(turn.truncated[0])
         info = {}
         if terminated or truncated:

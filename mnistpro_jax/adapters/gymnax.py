@@ -23,9 +23,12 @@ from mnistpro_jax.types import Action, Observation, State
 StepResult = tuple[Any, State, jax.Array, jax.Array, dict[str, Any]]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class GymnaxEnv:
     """``Environment`` with gymnax 0.x's ``reset`` and ``step``; static and hashable.
+
+    Two are equal where all fields are, the default params being the same object: a program compiled for one of them
+    holds its default params.
 
     env: the environment. default_params: its params. flatten: show one float32 vector (``features``), which
     the trainers' networks take, instead of an ``Observation``. keep_final_observation: whether ``info`` has
@@ -34,9 +37,20 @@ class GymnaxEnv:
     """
 
     env: Environment
-    default_params: EnvParams = dataclasses.field(compare=False, repr=False)
+    default_params: EnvParams = dataclasses.field(repr=False)
     flatten: bool = True
     keep_final_observation: bool = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GymnaxEnv) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        # Arrays cannot be hashed; while this object lives, no other params have this id.
+        return self.env, id(self.default_params), self.flatten, self.keep_final_observation
 
     def reset(self, key: jax.Array, params: EnvParams | None = None) -> tuple[Any, State]:
         """Start a random episode: (observation, state)."""

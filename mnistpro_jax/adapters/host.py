@@ -137,6 +137,15 @@ class HostBatch:
         self._ended = self._ended & ~chosen
         return _fetch(self._shown, copy=self.copy)
 
+    def step_one(self, action: Any) -> Turn:
+        """``step`` of a batch of one, with the action alone: integers (), or (1 + n,) for more than two digits."""
+        array = np.asarray(action)
+        if array.shape != self._action_shape[1:]:
+            raise ValueError(f"the action has shape {array.shape}; expected {self._action_shape[1:]}")
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"the action has dtype {array.dtype}; expected integers of shape {array.shape}")
+        return self.step(array[None])
+
     def step(self, actions: Any) -> Turn:
         """One action a lane: integers (N,) in ``action_ranges``, or (N, 1 + n) for more than two digits.
 

@@ -31,7 +31,8 @@ def load_world(env_id: str, overrides: dict[str, Any]) -> World:
     """
     from mnistpro_jax.registration import make
 
-    key = (env_id, tuple(sorted(overrides.items())))
+    # With their types: 5 and 5.0 are equal, and only one of them is a budget.
+    key = (env_id, tuple((name, type(value), value) for name, value in sorted(overrides.items())))
     try:
         hash(key)
     except TypeError:  # an array or a data set: nothing to compare it with

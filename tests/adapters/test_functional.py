@@ -97,11 +97,26 @@ def test_the_five_tuple_is_the_six_tuple(small: World, played: dict[str, Any]) -
     assert not (truncated & terminated).any()
 
 
+def test_gymnax_of_other_default_params_is_another_program(small: World) -> None:
+    """As a static argument, it stands for its default params: a compiled program must not take another one's."""
+    env, params = small
+    dear = dataclasses.replace(params, move_reward=jnp.float32(-7))
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def first_reward(five: gymnax.GymnaxEnv, key: jax.Array) -> jax.Array:
+        _, state = five.reset(key)
+        return five.step(key, state, jnp.int32(0))[2]
+
+    found = [float(first_reward(gymnax.GymnaxEnv(env, each), jax.random.key(0))) for each in (params, dear)]
+    assert found == [float(params.move_reward), -7.0]
+
+
 def test_gymnax_attributes(small: World) -> None:
     env, params = small
     five = gymnax.GymnaxEnv(env, params)
     assert hash(five) == hash(gymnax.GymnaxEnv(env, params)) and five == gymnax.GymnaxEnv(env, params)
     assert five != gymnax.GymnaxEnv(env, params, flatten=False)
+    assert five != env
     assert five.default_params is params
     assert int(five.default_params.max_steps_in_episode) == 4
     assert (five.num_actions, five.name) == (14, "MnistPro-L1")

@@ -266,6 +266,24 @@ def test_bad_actions_are_refused_and_change_nothing(
     assert_same(envs.step(np.zeros(LANES, np.int64)), twin.step(np.zeros(LANES, np.int64)))
 
 
+@pytest.mark.parametrize(
+    ("action", "error", "message"),
+    [
+        (np.array([1]), ValueError, "the action has shape (1,); expected ()"),
+        (1.0, TypeError, "the action has dtype float64; expected integers of shape ()"),
+        (99, ValueError, "out of range"),
+    ],
+)
+def test_a_bad_action_of_a_single_environment(
+    small: World, action: Any, error: type[Exception], message: str
+) -> None:
+    env = adapter.MnistProEnv(world=small)
+    env.reset(seed=0)
+    with pytest.raises(error) as raised:
+        env.step(action)
+    assert message in str(raised.value)
+
+
 def test_every_integer_dtype_is_taken(small: World) -> None:
     results = []
     for dtype in (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64):
@@ -346,3 +364,5 @@ def test_environments_of_one_id_share_a_bank() -> None:
     first = load_world("MnistPro-L1-v0", dict(arguments))
     assert load_world("MnistPro-L1-v0", dict(arguments)) is first
     assert load_world("MnistPro-L1-v0", {**arguments, "budget": 7}) is not first
+    with pytest.raises(TypeError):
+        load_world("MnistPro-L1-v0", {**arguments, "budget": 7.0})

@@ -148,9 +148,29 @@ def test_a_damaged_part_is_named(story: dict[str, object], images: Path, tmp_pat
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(PartsError, match=r"part-00001\.npz is not a whole part"):
         parts.load(1)
-    (folder / "plan.json").write_text("{")
-    with pytest.raises(PartsError, match="remove"):
-        Parts(folder, request, None, 2)
+    # Not only what is cut off: a byte in the archive's own tables makes its reader raise what it likes.
+    whole = (folder / "part-00000.npz").read_bytes()
+    where = whole.rindex(b"PK\x01\x02")
+    path.write_bytes(whole[: where + 6] + b"\xc5" + whole[where + 7 :])
+    with pytest.raises(PartsError, match=r"part-00001\.npz is not a whole part .*zip file version"):
+        parts.load(1)
+    with pytest.raises(ValueError, match="part_size is 0; expected 1 or more"):
+        Parts(tmp_path / "new", request, 0, 1)
+    for text in ("{", '{"part_size": 0}'):
+        (folder / "plan.json").write_text(text)
+        with pytest.raises(PartsError, match="remove"):
+            Parts(folder, request, None, 2)
+
+
+def test_a_damaged_part_is_found_before_anything_is_played(
+    story: dict[str, object], images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(Path(str(story["survived"])), tmp_path / "run")
+    path = tmp_path / "run" / "parts" / "part-00001.npz"
+    path.write_bytes(path.read_bytes()[:-100])
+    assert main(command(images, tmp_path / "run")) == 2
+    assert "part-00001.npz is not a whole part" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "parts" / "part-00005.npz").exists()
 
 
 def test_nobody_there(images: Path, tmp_path: Path) -> None:

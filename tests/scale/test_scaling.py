@@ -43,6 +43,10 @@ def test_an_estimate_is_its_formula() -> None:
     [
         (["--batches", "0"], "--batches is 0; expected 1 or more"),
         (["--seconds", "0"], "--seconds is 0; expected more than 0"),
+        (
+            ["--batches", "3", "--devices", "2"],
+            "--batches are [3]; expected one at least that 2 devices divide",
+        ),
     ],
 )
 def test_nonsense_is_one_line(arguments: list[str], message: str) -> None:
