@@ -117,7 +117,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=whole(1), default=None, metavar="N", help="only the first N episodes of the list"
     )
     session.add_argument(
-        "--max-cost", type=_number, default=None, metavar="X", help="stop before this is spent; needs prices"
+        "--max-cost",
+        type=_number,
+        default=None,
+        metavar="X",
+        help="stop before this is spent; needs prices. Give --max-tokens as well: else nobody knows what the first "
+        "replies will cost",
     )
     session.add_argument(
         "--price-file",

@@ -18,8 +18,9 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import signal
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -275,8 +276,8 @@ def play(
 
 
 def _waited_for(work: Callable[[], _ResultT], ledger: Ledger, loop: LoopThread) -> _ResultT:
-    """The result of ``work`` in a thread. Ctrl-C while waiting stops the ledger, a second one the calls under way."""
-    with concurrent.futures.ThreadPoolExecutor(1, "bridge") as pool:
+    """The result of ``work`` in a thread. An interrupt meanwhile stops the ledger, a second one the calls."""
+    with _terminated_as_interrupted(), concurrent.futures.ThreadPoolExecutor(1, "bridge") as pool:
         future = pool.submit(work)
         while True:
             try:
@@ -285,6 +286,19 @@ def _waited_for(work: Callable[[], _ResultT], ledger: Ledger, loop: LoopThread) 
                 if ledger.interrupted:
                     loop.abort()
                 ledger.interrupt()
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, which schedulers send, as a KeyboardInterrupt; in the main thread alone, which gets both."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 # ---- The compiled side --------------------------------------------------------------------------------------

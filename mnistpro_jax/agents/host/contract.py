@@ -37,6 +37,11 @@ class Status(enum.StrEnum):
     """Interrupted. Unfinished, as above."""
 
 
+def sendable(text: str) -> str:
+    """Text without halves of surrogate pairs, which JSON can hold and no later request could send; "?" instead."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 COUNTED = frozenset({Status.OK, Status.UNPARSEABLE})
 """Statuses of episodes that count in accuracy."""
 UNFINISHED = frozenset({Status.API_ERROR, Status.BUDGET_SPENT, Status.CANCELLED})

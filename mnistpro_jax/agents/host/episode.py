@@ -154,6 +154,7 @@ class Conversation:
                 )
             shown = self.log.keep_pictures(turn)
             decision = await policy.act(turn)
+            self._refuse_other_answers(decision)
         except (StopRun, OSError):
             raise
         except Exception as error:
@@ -176,6 +177,16 @@ class Conversation:
         elif decision.status not in UNFINISHED:
             self.log.turn(turn, decision, self.windows[-1], shown)
         return decision
+
+    def _refuse_other_answers(self, decision: Decision) -> None:
+        digits, classes = self.protocol.world.digits, self.protocol.world.num_classes
+        answer = decision.answer
+        if answer is not None and (
+            len(answer) != digits or not all(0 <= digit < classes for digit in answer)
+        ):
+            raise StopRun(
+                f"the agent answered {answer} in episode {self.episode}; expected {digits} digit(s), 0 to {classes - 1}"
+            )
 
     def _count(self, decision: Decision) -> None:
         self._calls += 1

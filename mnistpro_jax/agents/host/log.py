@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mnistpro_jax.agents.host import pictures
-from mnistpro_jax.agents.host.contract import Decision, Status, Turn, Usage
+from mnistpro_jax.agents.host.contract import Decision, Status, Turn, Usage, sendable
 from mnistpro_jax.agents.host.protocol import messages_digest
 from mnistpro_jax.analysis.records import write_json
 
@@ -244,6 +244,9 @@ def read_events(path: Path, mend: bool = False) -> list[Event]:
             if kind == "turn":
                 decision_of(event)
                 _ = event["step"], event["attempt"], event["observation"]
+            elif kind == "end":
+                Status(event["status"])
+                _ = {**event["record"]}
         except (ValueError, KeyError, TypeError) as error:
             raise LogError(
                 f"{path}, line {number}: no event of a run ({error}); remove the file to play this episode anew, or "
@@ -284,13 +287,17 @@ def decision_of(event: Mapping[str, Any]) -> Decision:
         action=event["action"],
         answer=None if answer is None else tuple(int(digit) for digit in answer),
         text=event["text"],
-        thought=event["thought"],
-        place=event["spatial_map"],
+        thought=None if event["thought"] is None else sendable(event["thought"]),
+        place=_place_of(event["spatial_map"]),
         problem=event["problem"],
         usage=Usage(**event["usage"]),
         latency_s=event["latency_s"],
         details=event.get("details", {}),
     )
+
+
+def _place_of(place: Any) -> Mapping[str, Any] | None:
+    return None if place is None else {**place, "features": sendable(place["features"])}
 
 
 def _locked(path: Path) -> IO[bytes]:

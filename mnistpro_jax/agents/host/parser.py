@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mnistpro_jax.agents.host.contract import ANSWER, MOVES
+from mnistpro_jax.agents.host.contract import ANSWER, MOVES, sendable
 
 _DIRECTIONS = {
     **{move: move for move in MOVES},
@@ -31,6 +31,9 @@ _WORDS = {
 _THINKING = re.compile(r"<(think|thinking|thought)>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 # A JSON object begins like this; braces of prose and formulas mostly do not.
 _BEGINNING = re.compile(r'\{\s*"')
+
+
+_BRACES = re.compile(r'\\.|["{}]', re.DOTALL)
 
 
 class _ContradictionError(ValueError):
@@ -59,6 +62,8 @@ def parse_reply(text: str, digits: int = 1, *, num_classes: int = 10, moves_allo
     False where the protocol asks for an answer alone. Never raises for any text.
     """
     shown = _THINKING.sub(" ", text)
+    # Some servers hold the opening tag back.
+    shown = shown[max(0, shown.lower().rfind("</think>")) :]
     if not shown.strip():
         return Parsed(
             problem="the reply is empty" if not text.strip() else "the reply is nothing but thinking"
@@ -69,7 +74,10 @@ def parse_reply(text: str, digits: int = 1, *, num_classes: int = 10, moves_allo
         if isinstance(found, str):
             problem = found
             continue
-        read = _read(found, digits, num_classes, moves_allowed)
+        try:
+            read = _read(found, digits, num_classes, moves_allowed)
+        except RecursionError:
+            read = Parsed(problem="the JSON object is nested too deeply")
         if read.action is not None:
             last = read
         else:
@@ -79,27 +87,51 @@ def parse_reply(text: str, digits: int = 1, *, num_classes: int = 10, moves_allo
 
 def _objects(text: str) -> Iterator[dict[str, Any] | str]:
     """The outermost JSON objects of a text, in order; in place of one that contradicts itself, a text that says so."""
-    decoder = json.JSONDecoder(object_pairs_hook=_without_twins)
+    # Not strict: models put line breaks into texts as they are.
+    decoder = json.JSONDecoder(object_pairs_hook=_without_twins, strict=False)
     position = 0
     while (beginning := _BEGINNING.search(text, position)) is not None:
         try:
             found, position = decoder.raw_decode(text, beginning.start())
         except _ContradictionError as error:
             yield str(error)
-            position = json.JSONDecoder().raw_decode(text, beginning.start())[1]
+            position = json.JSONDecoder(strict=False).raw_decode(text, beginning.start())[1]
         except json.JSONDecodeError as error:
             # Where an object is torn off by the end of the text, what stands inside it is a part of it, no reply.
             if error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()):
                 yield "the JSON object is torn"
                 return
-            position = beginning.start() + 1
+            # What stands inside an object that cannot be read is a part of it as well.
+            end = _end_of_object(text, beginning.start())
+            yield f"the JSON object cannot be read ({error.msg})"
+            if end is None:
+                return
+            position = end
         except RecursionError:
             yield "the JSON object is nested too deeply"
             return
-        except ValueError:  # a number too long for anybody
-            position = beginning.start() + 1
+        except ValueError as error:  # a number too long for anybody
+            end = _end_of_object(text, beginning.start())
+            yield f"the JSON object cannot be read ({error})"
+            if end is None:
+                return
+            position = end
         else:
             yield found
+
+
+def _end_of_object(text: str, start: int) -> int | None:
+    """Where the object that begins at ``start`` ends, by its braces outside texts; None where it does not."""
+    depth, quoted = 0, False
+    for token in _BRACES.finditer(text, start):
+        sign = token.group()
+        if sign == '"':
+            quoted = not quoted
+        elif not quoted and sign in "{}":
+            depth += 1 if sign == "{" else -1
+            if depth == 0:
+                return token.end()
+    return None
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -127,7 +159,10 @@ def _read(found: dict[str, Any], digits: int, num_classes: int, moves_allowed: b
     action = _word(found["action"])
     thought = found.get("thought")
     place = _place(found.get("spatial_map"))
-    kept: dict[str, Any] = {"thought": thought if isinstance(thought, str) else None, "place": place}
+    kept: dict[str, Any] = {
+        "thought": sendable(thought) if isinstance(thought, str) else None,
+        "place": place,
+    }
     direction = _word(found.get("direction"))
     if action in _ANSWERS:
         answer, problem = _answer(found, digits, num_classes)
@@ -179,6 +214,8 @@ def _digits(value: Any, digits: int, num_classes: int) -> tuple[int, ...] | None
     A number of fewer digits (3 for "03") is none: whether the zero was meant, only a guess could say.
     """
     if isinstance(value, list):
+        if any(isinstance(item, list) for item in value):
+            return None
         parts = [_digits(item, 1, num_classes) for item in value]
         if len(parts) != digits or None in parts:
             return None
@@ -208,4 +245,5 @@ def _place(value: Any) -> Mapping[str, Any] | None:
         return None
     if any(isinstance(part, bool) or not isinstance(part, int) or abs(part) > 10**6 for part in coords):
         return None
-    return {"coords": coords, "features": features if isinstance(features, str) else json.dumps(features)}
+    said = features if isinstance(features, str) else json.dumps(features)
+    return {"coords": coords, "features": sendable(said)}

@@ -228,6 +228,20 @@ def test_mixed_lanes(world: HostWorld) -> None:
         assert bool(mixed.statistics.correct[lane]) == record["correct"]
 
 
+@pytest.mark.parametrize("driver", sorted(DRIVERS))
+@pytest.mark.parametrize("answer", [(1, 2), (10,)])
+def test_an_answer_of_another_world_stops_the_run(
+    world: HostWorld, driver: str, answer: tuple[int, ...]
+) -> None:
+    ledger = Ledger()
+    told = Telling(lambda turn: Decision(Status.OK, "answer", answer))
+    played = DRIVERS[driver](
+        world, protocol(world), told, ALL, ledger=ledger, logs=EpisodeLog, concurrency=EPISODES
+    )
+    assert all(one.status == Status.CANCELLED for one in played)
+    assert "expected 1 digit(s), 0 to 9" in str(ledger.fault)
+
+
 def test_another_agent_compiles_nothing(world: HostWorld) -> None:
     bridge.rollout(world, protocol(world), Telling(faulty), ALL)
     before = bridge._run._cache_size()
@@ -235,18 +249,20 @@ def test_another_agent_compiles_nothing(world: HostWorld) -> None:
     assert bridge._run._cache_size() == before
 
 
-def test_an_interrupt_returns_the_partial_batch(world: HostWorld) -> None:
-    """Ctrl-C in the middle: episodes that were over stay, the call under way lands, the others are cancelled."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_returns_the_partial_batch(world: HostWorld, number: signal.Signals) -> None:
+    """In the middle: episodes that were over stay, the call under way lands, the others are cancelled."""
+    before = signal.getsignal(signal.SIGTERM)
 
     def tell(turn: Turn) -> Decision:
         if turn.step == 3 and turn.episode == 2:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
             threading.Event().wait(0.3)
         return Decision(Status.OK, "answer", (1,)) if turn.episode < 2 and turn.step == 1 else up(turn)
 
     ledger = Ledger()
     result = bridge.rollout(world, protocol(world), Telling(tell), ALL, ledger=ledger)
-    assert ledger.interrupted
+    assert ledger.interrupted and signal.getsignal(signal.SIGTERM) == before
     assert [status.value for status in result.statuses] == ["ok"] * 2 + ["cancelled"] * (EPISODES - 2)
     steps = np.asarray(result.statistics.steps)
     assert steps[:2].tolist() == [2, 2] and (steps[2:] >= 4).all() and (steps[2:] < 36).all()

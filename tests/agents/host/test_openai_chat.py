@@ -21,6 +21,7 @@ from mnistpro_jax.agents.host.contract import Status, Usage
 from mnistpro_jax.agents.host.episode import Played
 from mnistpro_jax.agents.host.ledger import Ledger
 from mnistpro_jax.agents.host.models import choose_model, make_policy
+from mnistpro_jax.agents.host.models.openai_chat import ChatSettings
 from mnistpro_jax.agents.host.world import HostWorld
 from tests.agents.host.fake_server import Answer, FakeServer, chat, fault, turn_of, walker
 from tests.agents.host.helpers import protocol
@@ -152,6 +153,25 @@ def test_what_passes_is_got_over(world: HostWorld, first: Answer) -> None:
     assert played[0].record["actions"] == ["down", "left", "answer"]
 
 
+def test_other_shapes_of_a_completion(world: HostWorld) -> None:
+    """A text in parts and counts as texts, as some servers have them."""
+
+    def respond(body: dict[str, Any], number: int) -> Answer:
+        status, headers, sent = ANSWER
+        said = json.loads(sent)
+        message = said["choices"][0]["message"]
+        parts = message["content"][:9], message["content"][9:]
+        message["content"] = [{"type": "text", "text": part} for part in parts]
+        said["usage"] = {"prompt_tokens": "1000", "completion_tokens": None, "prompt_tokens_details": {}}
+        return status, headers, json.dumps(said).encode()
+
+    ledger = Ledger()
+    with FakeServer(respond) as server:
+        played = play(world, server, 2, ledger)
+    assert [one.record["answer"] for one in played] == [[7], [7]]
+    assert ledger.usage == Usage(2000, 0)
+
+
 def test_a_storm_of_limits_changes_no_result(world: HostWorld) -> None:
     calm = FakeServer(walker(5))
     with calm:
@@ -229,6 +249,13 @@ def test_keys(monkeypatch: pytest.MonkeyPatch, world: HostWorld) -> None:
     with FakeServer(walker(1)) as server:
         play(world, server)
     assert KEY not in server.headers[0]["authorization"]
+
+
+@pytest.mark.parametrize("url", ["https://me:secret@api.test/v1", "https://api.test/v1?key=secret"])
+def test_no_secret_in_the_address(url: str) -> None:
+    with pytest.raises(ValueError, match="the key in the environment") as refused:
+        ChatSettings("openai-compatible", "m", base_url=url)
+    assert "secret" not in str(refused.value)
 
 
 def test_names() -> None:

@@ -56,6 +56,9 @@ def test_answers(text: str, digits: int, answer: tuple[int, ...]) -> None:
         f"First {SEVEN}, no: {UP}",
         f'{UP} {{"action": "jump"}}',
         '{"thought": "a } brace and a \\" quote", "action": "move", "direction": "up"}',
+        '{"thought": "two\nlines and a\ttab", "action": "move", "direction": "up"}',
+        f"{SEVEN} it thought aloud</think>{UP}",
+        f'{{"plan": {SEVEN}, "action": "jump",}} {UP}',
     ],
 )
 def test_an_object_counts_wherever_it_stands(text: str) -> None:
@@ -77,6 +80,11 @@ def test_an_object_counts_wherever_it_stands(text: str) -> None:
         ('{"action": "answer", "value": "-7"}', 1),
         ('{"action": "answer", "value": true}', 1),
         ('{"action": "answer", "value": 7.0}', 1),
+        # What stands inside an object that cannot be read is no reply of its own.
+        (f'{{"plan": {SEVEN}, "action": "move", "direction": "up",}}', 1),
+        (f'{{"plan": {SEVEN} /* sure */}}', 1),
+        ('{"action": "answer", "value": ' + "[" * 900 + "7" + "]" * 900 + "}", 1),
+        ('{"a": ' * 900 + SEVEN + "}" * 900, 1),
         ('{"action": "answer", "value": "\u0667"}', 1),  # a digit, but of another script
         ('{"action": "answer", "value": "7", "answer": "1"}', 1),
         ('{"action": "answer", "value": "7", "value": "1"}', 1),
@@ -145,3 +153,12 @@ def test_long_nonsense_is_read_in_a_moment(text: str) -> None:
     began = time.monotonic()
     assert parse_reply(text).action is None
     assert time.monotonic() - began < 5
+
+
+def test_what_is_remembered_can_be_sent_again() -> None:
+    """Half a surrogate pair is good JSON, and no text that a request could hold."""
+    parsed = parse_reply(
+        r'{"thought": "x \ud83d", "action": "up", "spatial_map": {"coords": [0, 1], "features": "\ud83d"}}'
+    )
+    assert parsed.thought == "x ?"
+    assert parsed.place == {"coords": [0, 1], "features": "?"}

@@ -88,6 +88,19 @@ def test_what_a_run_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert {**summary_of(again), "agent": ""} == {**summary, "agent": ""}
 
 
+def test_records_of_other_images_are_not_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evaluated = tmp_path / "evaluated"
+    common = ["--level", "1", "--budget", "5"]
+    given = ["evaluate", "--agent", "random", "--episodes", "3", "--seed", "1", *common]
+    assert main([*given, "--out", str(evaluated)]) == 0
+    replayed = ["run", "--model", f"replay:{evaluated}", "--episodes", "3", *common, "--json"]
+    assert main([*replayed, "--seed", "2", "--out", str(tmp_path / "other")]) == 1
+    assert "was played on images" in capsys.readouterr().err
+    assert main([*replayed, "--seed", "1", "--out", str(tmp_path / "same")]) == 0
+    played, again = (read_episodes(folder) for folder in (evaluated, tmp_path / "same"))
+    assert [one["windows"] for one in played] == [one["windows"] for one in again]
+
+
 def test_another_driver_writes_the_same(tmp_path: Path) -> None:
     results = []
     for name in ("free", "bridge"):

@@ -84,7 +84,7 @@ def make_policy(choice: ModelChoice, world: HostWorld, moves_allowed: bool = Tru
     if choice.kind == "replay":
         from mnistpro_jax.agents.host.models.replay import ReplayPolicy
 
-        return ReplayPolicy(Path(choice.name))
+        return ReplayPolicy(Path(choice.name), world)
     if not moves_allowed:
         raise ValueError("agents explore; the full-image control is for models that look at pictures")
     return _agent(choice.name, world)

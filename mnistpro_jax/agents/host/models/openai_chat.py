@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mnistpro_jax.agents.host.contract import Status, StopRun, Turn, Usage
+from mnistpro_jax.agents.host.contract import Status, StopRun, Turn, Usage, sendable
 from mnistpro_jax.agents.host.models.chat import Reply, TextPolicy
 from mnistpro_jax.agents.host.protocol import count_pictures
 
@@ -79,6 +79,12 @@ class ChatSettings:
         if self.provider not in PROVIDERS:
             raise ValueError(f"unknown provider {self.provider!r}; expected one of {', '.join(PROVIDERS)}")
         url = self.url
+        # It is kept with the run, where no key belongs.
+        if "@" in urlsplit(url).netloc or urlsplit(url).query:
+            raise ValueError(
+                "the base URL holds a user or a query; expected a plain one such as https://api.openai.com/v1, and the "
+                "key in the environment"
+            )
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
             raise ValueError(f"base URL is {url!r}; expected one such as https://api.openai.com/v1")
 
@@ -102,6 +108,8 @@ class ChatSettings:
         provider = PROVIDERS[self.provider]
         variable = self.key_variable or provider.key
         found = os.environ.get(variable, "").strip() if variable is not None else ""
+        if found and not found.isascii():
+            raise ValueError(f"the key in {variable} holds a letter that no key has; set it anew")
         if found:
             return found
         if variable is None or (self.is_local and self.key_variable is None):
@@ -172,6 +180,8 @@ class OpenAIChatPolicy(TextPolicy):
             )
         except sdk().OpenAIError as error:
             return self._failure(error, count_pictures(turn.messages))
+        except UnicodeEncodeError as error:
+            raise StopRun(f"a request cannot be sent: {self._clean(str(error))}") from error
         except ValueError as error:  # a body that is no JSON
             return Reply("", status=Status.API_ERROR, problem=self._clean(f"torn reply: {error}"))
         try:
@@ -227,14 +237,13 @@ def _read(completion: Any) -> Reply:
     """A completion as a reply. Raises what reading a thing of another shape raises."""
     choice = completion["choices"][0]
     message = choice["message"]
-    # Half a pair of surrogates, which JSON can hold, could not be sent again in a later turn.
-    text = (message.get("content") or "").encode("utf-8", "replace").decode("utf-8")
+    text = sendable(_text_of(message.get("content")))
     used = completion.get("usage") or {}
     usage = Usage(
-        used.get("prompt_tokens") or 0,
-        used.get("completion_tokens") or 0,
-        (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
-        (used.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0,
+        _count(used.get("prompt_tokens")),
+        _count(used.get("completion_tokens")),
+        _count((used.get("prompt_tokens_details") or {}).get("cached_tokens")),
+        _count((used.get("completion_tokens_details") or {}).get("reasoning_tokens")),
     )
     finish = choice.get("finish_reason")
     details = {
@@ -252,6 +261,24 @@ def _read(completion: Any) -> Reply:
     if finish == "length":
         return Reply(text, usage, Status.TRUNCATED, "the reply was cut off at its limit of tokens", kept)
     return Reply(text, usage, details=kept)
+
+
+def _text_of(content: Any) -> str:
+    """The text of a message: itself, or its parts of text joined. TypeError for anything else."""
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(part for part in parts if isinstance(part, str))
+    if content is not None and not isinstance(content, str):
+        raise TypeError(f"content is {content!r:.80}")
+    return content or ""
+
+
+def _count(value: Any) -> int:
+    """A number of tokens as a server says it; 0 where it says none."""
+    try:
+        return max(0, int(value))
+    except (TypeError, ValueError, OverflowError):
+        return 0
 
 
 async def served_models(settings: ChatSettings) -> list[str]:

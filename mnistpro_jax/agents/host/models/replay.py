@@ -7,6 +7,7 @@ from typing import Any
 
 from mnistpro_jax.agents.host.contract import ANSWER, MOVES, Decision, HostPolicy, Status, StopRun, Turn
 from mnistpro_jax.agents.host.log import LOG, decision_of, log_path, read_events
+from mnistpro_jax.agents.host.world import HostWorld
 from mnistpro_jax.analysis import folder as names
 from mnistpro_jax.analysis.records import read_episodes
 
@@ -14,11 +15,13 @@ from mnistpro_jax.analysis.records import read_episodes
 class ReplayPolicy(HostPolicy):
     """The replies of a folder of ``mnistpro run``, or the actions of one of ``mnistpro evaluate``.
 
-    Raises FileNotFoundError where the folder holds neither.
+    world: with which the records of ``evaluate`` are compared, which hold no digests. Raises FileNotFoundError where
+    the folder holds neither.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, world: HostWorld | None = None) -> None:
         self.folder = folder
+        self._world = world
         self._turns: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
         self._records: dict[int, dict[str, Any]] = {}
         if not (folder / LOG).is_dir():
@@ -55,9 +58,22 @@ class ReplayPolicy(HostPolicy):
         record = self._records.get(turn.episode)
         if record is None or turn.step >= len(record["actions"]):
             return Decision(Status.CANCELLED, problem=f"{self.folder} does not go on after step {turn.step}")
+        if turn.step == 0 and self._world is not None:
+            self._refuse_another_world(record, self._world)
         action = record["actions"][turn.step]
         if action in MOVES:
             return Decision(Status.OK, action)
         if action == ANSWER:
             return Decision(Status.OK, ANSWER, tuple(record["answer"]))
         return Decision(Status.UNPARSEABLE, problem="an invalid action")
+
+    def _refuse_another_world(self, record: dict[str, Any], world: HostWorld) -> None:
+        number = record["episode"]
+        played = (record["source"], record["split"], list(record["indices"]), list(record["start_xy"]))
+        dataset = world.dataset
+        shown = (dataset.source, dataset.split, world.indices[number].tolist(), world.starts[number].tolist())
+        if played != shown:
+            raise StopRun(
+                f"episode {number} of {self.folder} was played on images {played[2]} of {played[0]} {played[1]} from "
+                f"{played[3]}; this run shows {shown[2]} of {shown[0]} {shown[1]} from {shown[3]}"
+            )
