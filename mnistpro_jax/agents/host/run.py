@@ -34,7 +34,7 @@ from mnistpro_jax.agents.host.log import (
     refuse_changes,
 )
 from mnistpro_jax.agents.host.memory import horizon_of, memory_of
-from mnistpro_jax.agents.host.models import ModelChoice, choose_model, make_policy
+from mnistpro_jax.agents.host.models import UNNAMED, ModelChoice, choose_model, make_policy
 from mnistpro_jax.agents.host.prices import Forecast, Price, forecast, load_price
 from mnistpro_jax.agents.host.prompts import DEFAULT, load_pack
 from mnistpro_jax.agents.host.protocol import Protocol
@@ -544,14 +544,20 @@ def dry_run(request: RunRequest, steps: int | None = None, reply_tokens: int = 6
     """
     _check(request)
     choice = _choice(request, ask=False)
+    if choice.name == UNNAMED and request.price_file is not None:
+        raise ValueError(
+            "prices are of a model, and nobody is asked which one it is: openai-compatible:MODEL"
+        )
     price = _price(request, choice)
     world = _world(request, "random")
     talk = _protocol(request, world)
+    if choice.chat is None:
+        make_policy(choice, world, moves_allowed=not talk.memory.full_image)
     config = _config(request, choice, talk, len(world))
     episodes = len(world) if request.limit is None else min(request.limit, len(world))
     if request.out is not None and (request.out / RUN).is_file():
         before = read_run(request.out)["config"]
-        if choice.name == "the server's":
+        if choice.name == UNNAMED:
             config["model"] = before.get("model")
         refuse_changes(before, config, request.out / RUN)
         # Read alone: another process may be at work in the folder.

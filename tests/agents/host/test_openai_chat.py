@@ -195,6 +195,7 @@ def test_a_storm_of_limits_changes_no_result(world: HostWorld) -> None:
         (fault(402, "Insufficient credits"), "quota"),
         (fault(400, "This model does not support image input"), "does not take the 1 picture(s)"),
         (fault(400, "Unsupported value: 'temperature'"), "refused the request"),
+        (fault(400, "128001 tokens", "context_length_exceeded"), "longer than 'fake' takes"),
     ],
 )
 def test_what_cannot_pass_stops_the_run(world: HostWorld, answer: Answer, expected: str) -> None:

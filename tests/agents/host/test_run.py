@@ -299,6 +299,11 @@ def test_a_dry_run_asks_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--model", "scripted:answer", "--temperature", "0"], "temperature would do nothing"),
         (["--model", "scripted:answer", "--window", "500"], "window is 500"),
         (["--model", "agent:planner", "--memory", "full-image"], "control is for models"),
+        (["--model", "scripted:nobody", "--dry-run"], "unknown script 'nobody'"),
+        (
+            ["--model", "openai-compatible", "--base-url", "http://x/v1", "--dry-run", "--price-file", "/p"],
+            "openai-compatible:MODEL",
+        ),
     ],
 )
 def test_bad_requests(

@@ -21,6 +21,10 @@ _OTHERS = {
 }
 
 
+UNNAMED = "the server's"
+"""The one model of a server that was not asked for its name."""
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelChoice:
     """A model by name. kind: a key of ``PROVIDERS``, or "agent", "scripted", "replay". name: what follows the colon.
@@ -50,7 +54,7 @@ def choose_model(text: str, *, ask: bool = True, **chat: Any) -> ModelChoice:
         if not name:
             if kind != "openai-compatible":
                 raise ValueError(f"model {text!r} names no model; expected {kind}:MODEL")
-            name = _only_model(ChatSettings(kind, "", **given)) if ask else "the server's"
+            name = _only_model(ChatSettings(kind, "", **given)) if ask else UNNAMED
         return ModelChoice(kind, name, ChatSettings(kind, name, **given))
     if kind not in _OTHERS or not colon or not name:
         kinds = ", ".join(

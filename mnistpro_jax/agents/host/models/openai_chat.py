@@ -209,6 +209,11 @@ class OpenAIChatPolicy(TextPolicy):
             raise StopRun(f"the quota at {where} is used up ({status}): {said}")
         if "content_filter" in code or "content_policy" in code or "moderation" in code:
             return Reply("", status=Status.REFUSED, problem=said)
+        if code == "context_length_exceeded":
+            # Every longer episode would end here, on every try.
+            raise StopRun(
+                f"a request is longer than {model!r} takes ({status}): {said}. Use a memory or horizon with fewer pictures"
+            )
         if isinstance(status, int) and 400 <= status < 500 and status not in (408, 409, 425, 429):
             about_pictures = any(
                 word in said.lower() for word in ("image", "vision", "multimodal", "picture", "modalit")
