@@ -212,7 +212,8 @@ class OpenAIChatPolicy(TextPolicy):
         if code == "context_length_exceeded":
             # Every longer episode would end here, on every try.
             raise StopRun(
-                f"a request is longer than {model!r} takes ({status}): {said}. Use a memory or horizon with fewer pictures"
+                f"a request is longer than {model!r} takes ({status}): {said}. Use a memory or horizon with fewer "
+                "pictures"
             )
         if isinstance(status, int) and 400 <= status < 500 and status not in (408, 409, 425, 429):
             about_pictures = any(
