@@ -86,8 +86,8 @@ class StoredRun:
 
     @property
     def key(self) -> str:
-        """Names the run among all that were loaded together: names are unique within a level."""
-        return f"{self.setting.level} {self.name}"
+        """Names the run, for programs: its folder, which no other run has, whatever they are called."""
+        return str(self.path.resolve())
 
     @property
     def outcomes(self) -> Outcomes:
@@ -293,7 +293,7 @@ class Fields:
 
 
 def named_apart(runs: list[StoredRun]) -> list[StoredRun]:
-    """Names that tell runs of one level apart: the setting, then what differs, then the folder."""
+    """Names that tell runs of one level apart: the setting, then what differs, then the end of the folder's path."""
     groups: dict[tuple[int, str], list[StoredRun]] = collections.defaultdict(list)
     for run in runs:
         groups[run.setting.level, run.setting.label].append(run)
@@ -301,16 +301,23 @@ def named_apart(runs: list[StoredRun]) -> list[StoredRun]:
     for (_, label), same in groups.items():
         for run in same:
             names[run.path] = label + (_difference(run, same) if len(same) > 1 else "")
-    counts = collections.Counter((run.setting.level, names[run.path]) for run in runs)
-    return [
-        dataclasses.replace(
-            run,
-            name=names[run.path]
-            if counts[run.setting.level, names[run.path]] == 1
-            else f"{names[run.path]} ({run.path.name})",
-        )
-        for run in runs
-    ]
+    alike: dict[tuple[int, str], list[Path]] = collections.defaultdict(list)
+    for run in runs:
+        alike[run.setting.level, names[run.path]].append(run.path)
+    for (_, name), paths in alike.items():
+        if len(paths) > 1:
+            names |= {path: f"{name} ({end})" for path, end in zip(paths, _path_ends(paths), strict=True)}
+    return [dataclasses.replace(run, name=names[run.path]) for run in runs]
+
+
+def _path_ends(paths: Sequence[Path]) -> list[str]:
+    """The ends of different paths by which they differ, of as few parts as that takes."""
+    parts = [path.resolve().parts[1:] for path in paths]
+    for length in range(1, 1 + max(map(len, parts))):
+        ends = ["/".join(part[-length:]) for part in parts]
+        if len(set(ends)) == len(ends):
+            return ends
+    return [str(path.resolve()) for path in paths]
 
 
 def _difference(run: StoredRun, same: list[StoredRun]) -> str:

@@ -140,6 +140,13 @@ def test_runs_are_found_in_subfolders_and_named_apart(tmp_path: Path) -> None:
         [stored.evaluate_folder(tmp_path / "e" / "1"), stored.evaluate_folder(tmp_path / "e" / "2")]
     )
     assert [run.name for run in twice] == ["planner (1)", "planner (2)"]
+    same = load_runs(
+        [stored.evaluate_folder(tmp_path / "r1" / "x" / "run"), stored.evaluate_folder(tmp_path / "r2/x/run")]
+    )
+    assert [run.name for run in same] == ["planner (r1/x/run)", "planner (r2/x/run)"]
+    assert len({run.key for run in same}) == 2
+    # Runs that were loaded one by one have one name, and are two runs all the same.
+    assert load_run(same[0].path).key != load_run(same[1].path).key
 
 
 def test_common_episodes(tmp_path: Path) -> None:
