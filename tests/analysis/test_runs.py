@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mnistpro_jax.agents.host import protocol
+from mnistpro_jax.agents.host.prompts import load_pack
 from mnistpro_jax.analysis.recount import counted, coverage_along
 from mnistpro_jax.analysis.runs import common_episodes, load_run, load_runs
 from tests.analysis import played, stored
@@ -44,7 +46,12 @@ def test_host_folder_leaves_infrastructure_failures_out(tmp_path: Path) -> None:
     assert run.planned == len(stored.SCRIPTS)
     setting = run.setting
     assert (setting.model, setting.memory, setting.horizon) == ("openai:gpt", "textual", 1)
-    assert dict(setting.others) == {"attempts": "3", "prompts_sha256": "01234567"}
+    assert dict(setting.others) == {
+        "attempts": "3",
+        "prompts": "plain",
+        "prompts_sha256": load_pack("plain").digest[:8],
+        "protocol_version": str(protocol.VERSION),
+    }
     assert setting.label == "openai:gpt, textual, H=1"
 
 
