@@ -277,6 +277,42 @@ def test_the_command_fills_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(load_run(folder).records) == 100
 
 
+def test_a_limit_of_cost_holds_for_earlier_sessions_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    matrix, prices, runs = tmp_path / "m.toml", tmp_path / "prices.toml", tmp_path / "runs"
+    matrix.write_text(SMALL.replace("horizon = [1]", "horizon = [1, 4]"))
+    prices.write_text("[answer]\ninput = 1000000.0\noutput = 1000000.0\n")
+
+    def command(limit: float, *options: str) -> int:
+        spending = ["--run", "--max-cost", repr(limit), "--price-file", str(prices)]
+        return main(["matrix", str(runs), "--matrix", str(matrix), *spending, *options])
+
+    def costs() -> list[float]:
+        return [filling.cost_of(folder, prices) for folder in sorted(runs.iterdir())]
+
+    assert command(1e9, "--first", "1") == 0
+    (first,) = costs()
+    assert first == json.loads(next(runs.glob("*/summary.json")).read_text())["cost"] > 0
+    capsys.readouterr()
+    assert command(first) == 1
+    assert "is reached" in capsys.readouterr().err and costs() == [first]
+    # The second cell stops in its middle; then it goes on, with what it has cost itself counted once.
+    assert command(1.5 * first) == 1
+    assert first < sum(costs()) <= 1.5 * first
+    half = costs()[1]
+    assert half > 0
+    assert command(1.9 * first) == 1
+    assert half < costs()[1] and sum(costs()) <= 1.9 * first
+    assert command(2.5 * first) == 0
+    assert sum(costs()) == 2 * first
+    prices.write_text("[another]\ninput = 1.0\noutput = 1.0\n")
+    matrix.write_text(SMALL.replace("horizon = [1]", "horizon = [1, 2]"))
+    capsys.readouterr()
+    assert command(5 * first) == 2
+    assert "has no price of 'answer'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
