@@ -13,10 +13,8 @@ from mnistpro_jax.agents.host.log import LOG, RUN, decision_of, read_events, rea
 from mnistpro_jax.agents.host.prices import Forecast, load_price
 from mnistpro_jax.agents.host.run import Note, Report, RunOutcome, RunRequest, dry_run, run
 from mnistpro_jax.study.cells import Cell, Matrix
-from mnistpro_jax.study.status import CellStatus, State
+from mnistpro_jax.study.status import REQUEST_NAMES, CellStatus, State
 
-_REQUEST_NAMES = {"last_turn_warning": "warning"}
-"""Settings of a matrix whose field of ``RunRequest`` has another name."""
 _FIXED = ("episode_list", "harness")  # what `mnistpro run` always does in a cell
 
 
@@ -53,7 +51,7 @@ def work_for(
         ):
             raise ValueError(f"cell {cell.label} is no setting of `mnistpro run`")
         fields = {
-            _REQUEST_NAMES.get(name, name): value for name, value in settings.items() if name not in _FIXED
+            REQUEST_NAMES.get(name, name): value for name, value in settings.items() if name not in _FIXED
         }
         known = {field.name for field in dataclasses.fields(RunRequest)}
         unknown = sorted(set(fields) - known)

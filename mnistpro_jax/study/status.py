@@ -18,7 +18,8 @@ from mnistpro_jax.worlds.published import PUBLISHED_EPISODES
 _NOT_ASKED = ("agent", "scripted", "replay")
 """Kinds of models that are behind no API: one kind's "random" is not another's."""
 _NEVER_A_DIFFERENCE = ("server",)
-_REQUEST_NAMES = {"last_turn_warning": "warning"}
+REQUEST_NAMES = {"last_turn_warning": "warning"}
+"""Settings of a matrix whose field of ``RunRequest`` has another name."""
 _WORLD = ("source", "split", "outline")
 _CALLS = (
     "attempts retry last_turn_warning prompts enlarge detail "
@@ -168,7 +169,7 @@ def _wanted(cell: Cell) -> dict[str, Any]:
         "stride": cell.stride,
         "budget": cell.budget,
         "episode_list": "published",
-        **{name: defaults[_REQUEST_NAMES.get(name, name)] for name in (*_WORLD, *_CALLS)},
+        **{name: defaults[REQUEST_NAMES.get(name, name)] for name in (*_WORLD, *_CALLS)},
         "protocol_version": protocol.VERSION,
         **dict(cell.settings),
     }
@@ -186,7 +187,7 @@ def _defaults() -> dict[str, Any]:
 def _unset_by_default() -> set[str]:
     """Settings that stored runs leave out where they are not set."""
     defaults = _defaults()
-    return {name for name in _CALLS if defaults[_REQUEST_NAMES.get(name, name)] is None}
+    return {name for name in _CALLS if defaults[REQUEST_NAMES.get(name, name)] is None}
 
 
 def _value(text: str) -> Any:
