@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.agents.host.contract import ANSWER, Decision, HostPolicy, Status, Turn
+from mnistpro_jax.agents.host.contract import ANSWER, Decision, HostPolicy, Status, StopRun, Turn
 from mnistpro_jax.agents.host.pictures import data_url, png
 from mnistpro_jax.analysis.swap import NOT_COUNTED, Digits, FixedCanvas
 
@@ -44,7 +44,8 @@ class ModelPredictor:
     def read(self, fixed: Sequence[FixedCanvas]) -> list[Digits | None]:
         """See ``swap.Predictor``. Refusals and cut-off replies do not count.
 
-        Raises ValueError where a call fails for good; what was answered until then is kept.
+        Raises ValueError where a call fails for good; what was answered until then, by the calls under way included, is
+        kept. Raises OSError, before any call, where the file of answers cannot be written.
         """
         pictures = [png(one.picture()) for one in fixed]
         keys = [
@@ -52,6 +53,7 @@ class ModelPredictor:
         ]
         missing = {key: number for number, key in enumerate(keys) if key not in self._kept}
         if missing:
+            self._path.open("a", encoding="utf-8").close()
             asyncio.run(self._ask(fixed, pictures, missing))
         return [self._kept[key] for key in keys]
 
@@ -65,11 +67,19 @@ class ModelPredictor:
             async with slots:
                 if failed:
                     return
-                decision = await self._decide(fixed[number], pictures[number], number)
+                # An exception here would close the client under the calls of the others, which are paid for.
+                try:
+                    decision = await self._decide(fixed[number], pictures[number], number)
+                except StopRun as error:
+                    failed.append(str(error))
+                    return
             if decision.status in (Status.API_ERROR, Status.CANCELLED, Status.BUDGET_SPENT):
                 failed.append(decision.problem or decision.status)
                 return
-            self._keep(key, decision)
+            try:
+                self._keep(key, decision)
+            except OSError as error:
+                failed.append(f"its answer cannot be kept in {self._path}: {error.strerror or error}")
 
         try:
             await asyncio.gather(*(one(key, number) for key, number in missing.items()))

@@ -11,12 +11,13 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.analysis.recount import canvases, counted
-from mnistpro_jax.analysis.runs import Fields, Setting, StoredRun, read_object
+from mnistpro_jax.analysis.runs import Fields, Setting, StoredRun, check_windows, read_object
 from mnistpro_jax.worlds.published import PUBLISHED_SEED, published_start
 
 SUMMARY = "results_summary.json"
@@ -66,15 +67,18 @@ def load_run(folder: Path) -> StoredRun:
     if not isinstance(entries, list):
         raise ValueError(f"{folder / SUMMARY}: field 'episodes' is no list; expected one entry an episode")
     uncounted: collections.Counter[str] = collections.Counter()
-    bare = []
+    bare: dict[int, dict[str, Any]] = {}
     for number, entry in enumerate(entries):
-        entry = _with_trajectory(folder, entry, number)
-        if entry.get("error"):
+        get, logged = _with_trajectory(folder, entry, number)
+        if get.values.get("error"):
             uncounted["api_error"] += 1
-        else:
-            bare.append(_bare_record(Fields(entry, folder / SUMMARY), setting))
+            continue
+        record = _bare_record(get, logged, setting)
+        if record["episode"] in bare:
+            raise get.wrong("episode_id", "a number that no other episode has")
+        bare[record["episode"]] = record
     records = []
-    for record, canvas in canvases(bare):
+    for record, canvas in canvases(list(bare.values())):
         windows = record["windows"]
         if windows is None:
             windows = _replayed(published_start(canvas, setting.window), record["actions"], setting)
@@ -130,6 +134,10 @@ def setting_of(folder: Path, summary: dict[str, Any]) -> tuple[Setting, int | No
         facts["digits"] = int(match["digits"] or several)
         model, horizon, outline, seed = match["model"], int(match["horizon"]), True, int(match["seed"])
         harness, arm = "turn_based", "A0"
+    wrong = [name for name, value in facts.items() if value < 1]
+    if wrong or facts["box_size"] > facts["image_size"]:
+        name = wrong[0] if wrong else "box_size"
+        raise ValueError(f"{folder}: {name} is {facts[name]}; expected 1 or more, and a box within the image")
     if facts["image_size"] != 224:
         raise ValueError(f"{folder}: images of {facts['image_size']} pixels; only runs with 224 are read")
     # In our names the natural conversation is a memory of its own: all of it stays, and nothing else is kept.
@@ -151,27 +159,45 @@ def setting_of(folder: Path, summary: dict[str, Any]) -> tuple[Setting, int | No
     return setting, seed
 
 
-def _with_trajectory(folder: Path, entry: Any, number: int) -> dict[str, Any]:
-    """An entry of the summary, with what its episode's own file adds."""
+def _with_trajectory(folder: Path, entry: Any, number: int) -> tuple[Fields, Fields]:
+    """(an entry of the summary, the same with what its episode's own file adds: windows and trajectory)."""
+    place = f"episodes[{number}]"
     if not isinstance(entry, dict):
         raise ValueError(f"{folder / SUMMARY}: episodes[{number}] is no object")
     path = folder / f"episode_{entry.get('episode_id', number)}" / TRAJECTORY
     if "windows" not in entry and path.is_file():
-        return {**read_object(path), **entry}
-    return entry
+        whole = {**read_object(path), **entry}
+        return Fields(whole, folder / SUMMARY, place), Fields(whole, path)
+    summary = Fields(entry, folder / SUMMARY, place)
+    return summary, summary
 
 
-def _bare_record(get: Fields, setting: Setting) -> dict[str, Any]:
-    """An episode record without what has to be counted; windows None where they were not logged."""
+def _bare_record(get: Fields, logged: Fields, setting: Setting) -> dict[str, Any]:
+    """An episode record without what has to be counted; windows None where they were not logged.
+
+    logged: the same values, of which windows and trajectory are read; its errors name the file that they are in.
+    """
     entry = get.values
     indices = entry.get("indices")
-    if not isinstance(indices, list) or len(indices) != setting.level:
-        raise get.wrong("indices", f"the {setting.level} images shown")
+    if (
+        not isinstance(indices, list)
+        or len(indices) != setting.level
+        or not all(type(index) is int for index in indices)
+    ):
+        raise get.wrong("indices", f"the {setting.level} images shown, as whole numbers")
     label = str(entry.get("label")).strip()
     if not re.fullmatch(rf"\d{{{setting.level}}}", label):
         raise get.wrong("label", f"{setting.level} digits")
-    actions = [_action_name(step) for step in entry.get("trajectory") or []]
+    trajectory = entry.get("trajectory")
+    if trajectory is not None and not isinstance(trajectory, list):
+        raise logged.wrong("trajectory", "a list of steps")
+    actions = [_action_name(step) for step in trajectory or []]
     windows = entry.get("windows")
+    if windows is not None:
+        check_windows(windows, setting.window, setting.level, logged)
+    reward = entry.get("total_reward", 0.0)
+    if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
+        raise get.wrong("total_reward", "a number")
     reason = str(entry.get("termination_reason"))
     if reason not in _ENDINGS:
         raise get.wrong("termination_reason", ", ".join(_ENDINGS))
@@ -199,7 +225,7 @@ def _bare_record(get: Fields, setting: Setting) -> dict[str, Any]:
         if answer
         else [False] * len(labels),
         "steps": len(actions),
-        "return": round(float(entry.get("total_reward", 0.0)), 5),
+        "return": round(float(reward), 5),
     }
 
 
@@ -212,8 +238,9 @@ def _action_name(step: Any) -> str:
         except ValueError:
             return "invalid"
     kind = action.get("action") if isinstance(action, dict) else None
-    if isinstance(action, dict) and kind == "move" and action.get("direction") in _STEPS:
-        return str(action["direction"])
+    direction = action.get("direction") if isinstance(action, dict) else None
+    if kind == "move" and isinstance(direction, str) and direction in _STEPS:
+        return direction
     return "answer" if kind == "answer" else "invalid"
 
 

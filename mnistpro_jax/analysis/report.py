@@ -82,15 +82,14 @@ def _trajectories(runs: Sequence[StoredRun], limit: int) -> str:
         shown = min(limit, len(run.records))
         right = int(run.outcomes.correct.sum())
         of = f"{shown} of {len(run.records):,}" if shown < len(run.records) else f"{shown}"
-        key = html.escape(run.key, quote=True)
         parts.append(
-            f'<details data-run="{key}"{" open" if number == 0 else ""}><summary>{html.escape(run.name)}, level '
+            f'<details data-run="{number}"{" open" if number == 0 else ""}><summary>{html.escape(run.name)}, level '
             f"{run.setting.level}<span>{of} episodes, {right:,} of {len(run.records):,} right</span></summary>"
             '<div class="filters"><button data-kind="all">all</button><button data-kind="right">right</button>'
             '<button data-kind="wrong">not right</button></div><div class="thumbs"></div></details>'
         )
-    # "</" could end the script element; JSON may escape the slash.
-    stored = json.dumps(viewer_data(runs, limit), separators=(",", ":")).replace("</", "<\\/")
+    # "</script" ends a script element, and "<!-- <script" keeps it from ending: no "<" may stand in it at all.
+    stored = json.dumps(viewer_data(runs, limit), separators=(",", ":")).replace("<", "\\u003c")
     parts.append(f'{_VIEWER}<script type="application/json" id="episodes">{stored}</script>')
     parts.append(f"<script>{_file('viewer.js')}</script>")
     return "".join(parts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 from mnistpro_jax.analysis.folder import EPISODES, SUMMARY
 from mnistpro_jax.analysis.outcomes import Outcomes
 from mnistpro_jax.render import check_record
+from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
 
 RUN_CONFIGURATION = "run.json"
 _DEPTH = 4  # folders of folders that are searched
@@ -86,8 +88,8 @@ class StoredRun:
 
     @property
     def key(self) -> str:
-        """Names the run among all that were loaded together: names are unique within a level."""
-        return f"{self.setting.level} {self.name}"
+        """Names the run, for programs: its folder, which no other run has, whatever they are called."""
+        return str(self.path.resolve())
 
     @property
     def outcomes(self) -> Outcomes:
@@ -150,6 +152,11 @@ def load_run(folder: Path) -> StoredRun:
         raise ValueError(
             f"{folder} has neither {SUMMARY} nor {RUN_CONFIGURATION}; the run's settings are in them"
         )
+    for record in records:
+        get = Fields(record, folder / EPISODES, f"episode {record['episode']}")
+        if record["level"] != setting.level:
+            raise get.wrong("level", f"{setting.level}, as the run's settings say")
+        check_windows(record["windows"], setting.window, setting.level, get)
     return StoredRun(
         name=setting.label,
         path=folder,
@@ -191,10 +198,52 @@ def _read_records(path: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
             uncounted[str(record.get("status") or "unfinished")] += 1
             continue
         check_record(record, where)
+        _check_values(record, where)
         if record["episode"] in counted:
             raise ValueError(f"{where}: episode {record['episode']} is there twice")
         counted[record["episode"]] = record
     return [counted[number] for number in sorted(counted)], dict(uncounted)
+
+
+_SHARES = "stroke_coverage stroke_coverage_readable area_coverage area_coverage_readable".split()
+_BY_DIGIT = "digit_stroke_coverage digit_stroke_coverage_readable".split()
+
+
+def _check_values(record: dict[str, Any], where: str) -> None:
+    """Raise ValueError for a counted record of the right types whose values cannot be."""
+    get, level = Fields(record, Path(where)), record["level"]
+    if level < 1:
+        raise get.wrong("level", "1 or more digits")
+    for name in ("answer", "digits_correct", *_BY_DIGIT):
+        value = record[name]
+        if len(value) != level if value is not None else name != "answer":
+            raise get.wrong(name, f"{level} entries, one a digit")
+    if not all(0 <= digit <= 9 for digit in record["labels"]):
+        raise get.wrong("labels", "digits, 0 to 9")
+    for name in (*_SHARES, *_BY_DIGIT):
+        value = record[name]
+        if not all(0 <= share <= 1 for share in (value if name in _BY_DIGIT else [value])):
+            raise get.wrong(name, "shares, 0 to 1")
+    if not math.isfinite(record["return"]):
+        raise get.wrong("return", "a number")
+
+
+def check_windows(windows: Any, window: int, level: int, get: Fields) -> None:
+    """Raise ValueError unless these are corners of windows that lie in a canvas of ``level`` digits, at least one."""
+    right, bottom = PUBLISHED_SIZE * level - window, PUBLISHED_SIZE - window
+    if not isinstance(windows, list) or not windows or not all(map(_is_corner, windows)):
+        raise get.wrong("windows", "corners [x, y] of whole numbers, at least one")
+    outside = [corner for corner in windows if not (0 <= corner[0] <= right and 0 <= corner[1] <= bottom)]
+    if outside:
+        raise get.wrong(
+            "windows",
+            f"corners within 0..{right} and 0..{bottom}, so that windows of {window} pixels lie in the canvas "
+            f"({outside[0]} does not)",
+        )
+
+
+def _is_corner(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(type(part) is int for part in value)
 
 
 def _evaluate_setting(summary: dict[str, Any], path: Path) -> tuple[Setting, int | None, int | None]:
@@ -261,11 +310,15 @@ def _host_setting(
     return setting, configuration.get("seed"), planned
 
 
-class Fields:
-    """Typed fields of a JSON object; an error names the file and the field."""
+_SHOWN = 80  # characters of a wrong value in a message
 
-    def __init__(self, values: dict[str, Any], path: Path) -> None:
-        self.values, self._path = values, path
+
+class Fields:
+    """Typed fields of a JSON object; an error names the file, the place in it where there is one, and the field."""
+
+    def __init__(self, values: dict[str, Any], path: Path, place: str = "") -> None:
+        self.values = values
+        self._where = f"{path}, {place}" if place else str(path)
 
     def text(self, name: str) -> str:
         """A text."""
@@ -287,13 +340,13 @@ class Fields:
 
     def wrong(self, name: str, expected: str) -> ValueError:
         """The error that a field is not what it has to be."""
-        return ValueError(
-            f"{self._path}: field {name!r} is {json.dumps(self.values.get(name))}; expected {expected}"
-        )
+        has = json.dumps(self.values.get(name))
+        shown = has if len(has) <= _SHOWN else f"{has[:_SHOWN]} ..."
+        return ValueError(f"{self._where}: field {name!r} is {shown}; expected {expected}")
 
 
 def named_apart(runs: list[StoredRun]) -> list[StoredRun]:
-    """Names that tell runs of one level apart: the setting, then what differs, then the folder."""
+    """Names that tell runs of one level apart: the setting, then what differs, then the end of the folder's path."""
     groups: dict[tuple[int, str], list[StoredRun]] = collections.defaultdict(list)
     for run in runs:
         groups[run.setting.level, run.setting.label].append(run)
@@ -301,16 +354,23 @@ def named_apart(runs: list[StoredRun]) -> list[StoredRun]:
     for (_, label), same in groups.items():
         for run in same:
             names[run.path] = label + (_difference(run, same) if len(same) > 1 else "")
-    counts = collections.Counter((run.setting.level, names[run.path]) for run in runs)
-    return [
-        dataclasses.replace(
-            run,
-            name=names[run.path]
-            if counts[run.setting.level, names[run.path]] == 1
-            else f"{names[run.path]} ({run.path.name})",
-        )
-        for run in runs
-    ]
+    alike: dict[tuple[int, str], list[Path]] = collections.defaultdict(list)
+    for run in runs:
+        alike[run.setting.level, names[run.path]].append(run.path)
+    for (_, name), paths in alike.items():
+        if len(paths) > 1:
+            names |= {path: f"{name} ({end})" for path, end in zip(paths, _path_ends(paths), strict=True)}
+    return [dataclasses.replace(run, name=names[run.path]) for run in runs]
+
+
+def _path_ends(paths: Sequence[Path]) -> list[str]:
+    """The ends of different paths by which they differ, of as few parts as that takes."""
+    parts = [path.resolve().parts[1:] for path in paths]
+    for length in range(1, 1 + max(map(len, parts))):
+        ends = ["/".join(part[-length:]) for part in parts]
+        if len(set(ends)) == len(ends):
+            return ends
+    return [str(path.resolve()) for path in paths]
 
 
 def _difference(run: StoredRun, same: list[StoredRun]) -> str:

@@ -75,6 +75,10 @@ def measure(arguments: argparse.Namespace, say: Say) -> tuple[list[StoredRun], l
     for path in (arguments.html, arguments.markdown):
         if path is not None and not path.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {path.absolute().parent} to write {path.name} to")
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} is a folder; expected a file to write to")
+    if arguments.csv is not None and arguments.csv.exists() and not arguments.csv.is_dir():
+        raise ValueError(f"{arguments.csv} is a file; expected a folder to write tables to")
     say("reading episodes", 0, 0)
     readers = predictors(arguments)
     runs = load_runs(arguments.folders)

@@ -75,7 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--concurrency", type=whole(1), default=16, metavar="N", help="episodes at a time (default: 16)"
     )
     doing.add_argument(
-        "--max-cost", type=float, default=None, metavar="X", help="of all cells together; needs prices"
+        "--max-cost",
+        type=float,
+        default=None,
+        metavar="X",
+        help="of all cells together, those of earlier sessions included; needs prices",
     )
     doing.add_argument("--price-file", type=Path, default=None, metavar="FILE", help="as in `mnistpro run`")
     output = parser.add_argument_group("output")
@@ -219,7 +223,7 @@ def _fill(arguments: argparse.Namespace, matrix: Matrix, found: Statuses, other_
     from mnistpro_jax.cli.run import progress
 
     with progress() as (report, say):
-        outcomes, problem = filling.fill(work, say, report, say)
+        outcomes, problem = filling.fill(work, say, report, say, statuses)
     if problem is not None:
         note(problem)
     if outcomes and outcomes[-1].interrupted:

@@ -39,7 +39,8 @@ class Cell:
     horizon: int | None
     window: int
     stride: int
-    settings: tuple[tuple[str, Any], ...] = ()
+    # A setting may be a table, which has no hash; cells that differ in settings alone are still different cells.
+    settings: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), hash=False)
 
     @property
     def budget(self) -> int:

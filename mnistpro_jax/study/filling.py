@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.agents.host.prices import Forecast
+from mnistpro_jax.agents.host.contract import Usage
+from mnistpro_jax.agents.host.log import LOG, RUN, decision_of, read_events, read_run
+from mnistpro_jax.agents.host.prices import Forecast, load_price
 from mnistpro_jax.agents.host.run import Note, Report, RunOutcome, RunRequest, dry_run, run
 from mnistpro_jax.study.cells import Cell, Matrix
-from mnistpro_jax.study.status import CellStatus, State
+from mnistpro_jax.study.status import REQUEST_NAMES, CellStatus, State
 
-_REQUEST_NAMES = {"last_turn_warning": "warning"}
-"""Settings of a matrix whose field of ``RunRequest`` has another name."""
 _FIXED = ("episode_list", "harness")  # what `mnistpro run` always does in a cell
 
 
@@ -51,7 +51,7 @@ def work_for(
         ):
             raise ValueError(f"cell {cell.label} is no setting of `mnistpro run`")
         fields = {
-            _REQUEST_NAMES.get(name, name): value for name, value in settings.items() if name not in _FIXED
+            REQUEST_NAMES.get(name, name): value for name, value in settings.items() if name not in _FIXED
         }
         known = {field.name for field in dataclasses.fields(RunRequest)}
         unknown = sorted(set(fields) - known)
@@ -99,24 +99,60 @@ def fill(
     say: Callable[[str], None],
     report: Report | None = None,
     note: Note | None = None,
+    statuses: Sequence[CellStatus] = (),
 ) -> tuple[list[RunOutcome], str | None]:
     """Run the cells one after another; (what came of them, why it stopped early, None where it did not).
 
-    A limit of cost in the requests holds for all of them together.
+    A limit of cost in the requests holds for all of them together, and for what the runs of ``statuses`` cost already:
+    those that are a cell's, whole or in part. Raises ValueError where a limit is given and the price file lacks the
+    price of one of these runs.
     """
     outcomes: list[RunOutcome] = []
-    spent = 0.0
+    paid = _paid(work, statuses)
     for number, one in enumerate(work, start=1):
         request = one.request
-        if request.max_cost is not None:
-            left = request.max_cost - spent
-            if left <= 0:
-                return outcomes, f"the limit of cost, {request.max_cost:g}, is reached"
-            request = dataclasses.replace(request, max_cost=left)
+        if request.max_cost is not None and request.out is not None:
+            spent, here = sum(paid.values()), paid.get(request.out.resolve(), 0.0)
+            if spent >= request.max_cost:
+                return (
+                    outcomes,
+                    f"the limit of cost, {request.max_cost:g}, is reached ({spent:.4f} spent in all cells)",
+                )
+            # A run counts what its folder has cost before against its limit.
+            request = dataclasses.replace(request, max_cost=request.max_cost - (spent - here))
         say(f"cell {number} of {len(work)}: {one.cell.label}")
         outcome = run(request, report, note)
         outcomes.append(outcome)
-        spent += outcome.summary.get("cost") or 0.0
+        if request.out is not None:
+            paid[request.out.resolve()] = outcome.summary.get("cost") or 0.0
         if outcome.interrupted or outcome.stopped:
             return outcomes, outcome.problem or "stopped"
     return outcomes, None
+
+
+def _paid(work: Sequence[Work], statuses: Sequence[CellStatus]) -> dict[Path, float]:
+    """What has been spent in each folder so far; {} where there is no limit of cost."""
+    prices = [one.request.price_file for one in work if one.request.max_cost is not None]
+    if not prices or prices[0] is None:
+        return {}
+    folders = [one.run.path for one in statuses if one.run and one.state in (State.PRESENT, State.PARTIAL)]
+    folders += [one.request.out for one in work if one.request.out is not None]
+    return {folder: cost_of(folder, prices[0]) for folder in {path.resolve() for path in folders}}
+
+
+def cost_of(folder: Path, price_file: Path) -> float:
+    """What the replies in the log of a folder of ``mnistpro run`` cost; 0 for another folder, and without any tokens.
+
+    Raises ValueError where the price file lacks the model, or the log cannot be read.
+    """
+    if not (folder / RUN).is_file():
+        return 0.0
+    usage = Usage()
+    for path in sorted((folder / LOG).glob("*.jsonl")):
+        turns = [event for event in read_events(path) if event["event"] == "turn"]
+        for event in {(event["step"], event["attempt"]): event for event in turns}.values():
+            usage += decision_of(event).usage
+    if usage == Usage():
+        return 0.0
+    model = str(read_run(folder)["config"].get("model"))
+    return load_price(price_file, model.partition(":")[2]).cost(usage)

@@ -15,7 +15,17 @@ from mnistpro_jax.analysis.sheet import Column, Row, Sheet
 from mnistpro_jax.study.cells import ALL, Cell, Figure, Matrix, MatrixTable
 from mnistpro_jax.worlds.published import PUBLISHED_EPISODES
 
-_MEMORIES_OF_THEIR_OWN_HORIZON = ("natural", "full-image", "canvas")
+_NOT_ASKED = ("agent", "scripted", "replay")
+"""Kinds of models that are behind no API: one kind's "random" is not another's."""
+_NEVER_A_DIFFERENCE = ("server",)
+REQUEST_NAMES = {"last_turn_warning": "warning"}
+"""Settings of a matrix whose field of ``RunRequest`` has another name."""
+_WORLD = ("source", "split", "outline")
+_CALLS = (
+    "attempts retry last_turn_warning prompts enlarge detail "
+    "temperature reasoning_effort max_tokens model_seed extra_body"
+).split()
+"""Settings of ``mnistpro run`` that a cell has at their defaults where it does not say otherwise."""
 
 
 class State(enum.StrEnum):
@@ -73,49 +83,125 @@ def _cell_status(cell: Cell, matrix: Matrix, runs: Sequence[StoredRun]) -> CellS
 
 
 def is_model(name: str, stored: str, matrix: Matrix) -> bool:
-    """Whether a stored run's model is a model of the matrix: by its name, or another name of it, without provider."""
+    """Whether a stored run's model is a model of the matrix: by its name, or another name of it.
+
+    Providers of APIs serve one model under one name; agents, scripts and replays are other things, whatever their name.
+    """
     names = {name, *(matrix.models[name].also if name in matrix.models else ())}
     if name in matrix.models:
         names.add(matrix.models[name].run)
-    return _bare(stored) in {_bare(one) for one in names} or stored in names
+    run = matrix.models[name].run if name in matrix.models else name
+    kinds = {_kind_and_bare(one)[0] for one in (stored, run)} - {None}
+    return stored in names or (
+        len(kinds) <= 1 and _kind_and_bare(stored)[1] in {_kind_and_bare(one)[1] for one in names}
+    )
 
 
-def _bare(name: str) -> str:
-    """A model's name without provider and vendor, in small letters: "openrouter:z-ai/GLM-4.6v" is "glm-4.6v"."""
-    return name.rsplit("/", 1)[-1].split(":", 1)[-1].lower()
+def _kind_and_bare(name: str) -> tuple[str | None, str]:
+    """("api", one of ``_NOT_ASKED``, or None where it is not said; the name without provider and vendor, in small
+    letters): "openrouter:z-ai/GLM-4.6v" is ("api", "glm-4.6v")."""
+    from mnistpro_jax.agents.host.models.openai_chat import PROVIDERS
+
+    provider, colon, rest = name.partition(":")
+    kind = provider if provider in _NOT_ASKED else "api" if provider in PROVIDERS else None
+    if not colon or kind is None:
+        return None, name.rsplit("/", 1)[-1].lower()
+    return kind, (rest.rsplit("/", 1)[-1] if kind == "api" else rest).lower()
 
 
 def _same_axes(cell: Cell, run: StoredRun, matrix: Matrix) -> bool:
     setting = run.setting
-    horizon = setting.horizon
-    if cell.horizon is None and cell.memory.split("+")[0] in _MEMORIES_OF_THEIR_OWN_HORIZON:
-        horizon = None
-    return is_model(cell.model, setting.model, matrix) and (
-        setting.level,
-        setting.memory,
-        horizon,
-        setting.window,
-    ) == (cell.level, cell.memory, cell.horizon, cell.window)
+    return (
+        (setting.level, setting.memory, setting.window) == (cell.level, cell.memory, cell.window)
+        and _same_horizon(cell, setting.horizon)
+        and is_model(cell.model, setting.model, matrix)
+    )
+
+
+def _same_horizon(cell: Cell, horizon: int | None) -> bool:
+    """Whether a run's horizon is the cell's; a cell that names none has its memory's own."""
+    from mnistpro_jax.agents.host.memory import MEMORIES, horizon_of
+
+    if cell.horizon is not None or cell.memory not in MEMORIES:
+        return horizon == cell.horizon
+    memory = MEMORIES[cell.memory]
+    # Writers store different numbers for what a memory fixes.
+    return memory.fixed_horizon or horizon == horizon_of(memory, None)
 
 
 def _differences(cell: Cell, run: StoredRun) -> tuple[str, ...]:
-    """In what else a run differs from its cell. What a run does not say is taken to agree."""
+    """In what else a run differs from its cell, whose settings are the defaults where it does not say.
+
+    What a run does not say is taken to agree; `mnistpro run` says all, so that there it is the default.
+    """
     setting = run.setting
-    wanted: dict[str, Any] = {"stride": cell.stride, "budget": cell.budget, **dict(cell.settings)}
+    wanted = _wanted(cell)
     others = dict(setting.others)
+    # Agents of ours have settings of their own, which no cell fixes unless it says so.
+    hosted = setting.harness != "agent"
     found = []
     for name, value in wanted.items():
         if hasattr(setting, name):
             has: Any = getattr(setting, name)
+            differs = has != value
         elif name in others:
-            has, value = others[name], value if isinstance(value, str) else json.dumps(value)
+            has = others[name]
+            differs = has != value and _value(has) != value
+        elif hosted and run.writer == "mnistpro" and name in _unset_by_default():
+            has, differs = "none", value is not None
         else:
             continue
-        if has != value:
-            found.append(f"{name.replace('_', ' ')} {has} instead of {value}")
-    # What the reference's runs may have beyond our settings.
-    found += [f"{name} {others[name]}" for name in ("keys", "arm") if name in others]
+        if differs:
+            found.append(f"{name.replace('_', ' ')} {has} instead of {_text(value)}")
+    if hosted:
+        known = {*wanted, *_NEVER_A_DIFFERENCE}
+        found += [f"{name.replace('_', ' ')} {value}" for name, value in setting.others if name not in known]
     return tuple(found)
+
+
+def _wanted(cell: Cell) -> dict[str, Any]:
+    """What a run of a cell has beside the axes, by the names of ``Setting`` and of ``run.json``."""
+    from mnistpro_jax.agents.host import protocol
+    from mnistpro_jax.agents.host.prompts import load_pack
+
+    defaults = _defaults()
+    wanted: dict[str, Any] = {
+        "stride": cell.stride,
+        "budget": cell.budget,
+        "episode_list": "published",
+        **{name: defaults[REQUEST_NAMES.get(name, name)] for name in (*_WORLD, *_CALLS)},
+        "protocol_version": protocol.VERSION,
+        **dict(cell.settings),
+    }
+    # A pack may be a file, whose name is inside; of the digest, stored runs have the first signs.
+    pack = load_pack(wanted["prompts"])
+    return wanted | {"prompts": pack.name, "prompts_sha256": pack.digest[:8]}
+
+
+def _defaults() -> dict[str, Any]:
+    from mnistpro_jax.agents.host.run import RunRequest
+
+    return {field.name: field.default for field in dataclasses.fields(RunRequest)}
+
+
+def _unset_by_default() -> set[str]:
+    """Settings that stored runs leave out where they are not set."""
+    defaults = _defaults()
+    return {name for name in _CALLS if defaults[REQUEST_NAMES.get(name, name)] is None}
+
+
+def _value(text: str) -> Any:
+    """A setting as a stored run has it, which is JSON unless it is a text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
 def uncrossed(statuses: Sequence[CellStatus]) -> list[str]:

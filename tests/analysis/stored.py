@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mnistpro_jax.agents.host import protocol
+from mnistpro_jax.agents.host.prompts import load_pack
 from mnistpro_jax.analysis.records import write_json, write_jsonl
 from mnistpro_jax.worlds.published import canvas_of, published_start
 from tests.episodes import mnist_test
@@ -149,7 +151,9 @@ def host_folder(folder: Path, level: int = 1, failed: int = 2, **config: Any) ->
         "memory": "textual",
         "horizon": 1,
         "attempts": 3,
-        "prompts_sha256": "0123456789abcdef",
+        "prompts": "plain",
+        "prompts_sha256": load_pack("plain").digest,
+        "protocol_version": protocol.VERSION,
         "episode_list": "published",
         "episodes": len(listed),
         "source": "mnist",

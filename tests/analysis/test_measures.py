@@ -33,7 +33,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[StoredRun]:
 def table(runs: list[StoredRun], name: str) -> dict[str, dict[str, Any]]:
     """Rows of a sheet by their run's key."""
     (sheet,) = [sheet for sheet in measures.sheets(runs) if sheet.name == name]
-    return {f"{row['level']} {row['run']}": dict(row) for row in sheet.rows}
+    keys = {(run.setting.level, run.name): run.key for run in runs}
+    return {keys[row["level"], row["run"]]: dict(row) for row in sheet.rows}
 
 
 def test_main(runs: list[StoredRun]) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mnistpro_jax.agents.host.contract import Decision, HostPolicy, Status, Turn, Usage
+from mnistpro_jax.agents.host.contract import Decision, HostPolicy, Status, StopRun, Turn, Usage
+from mnistpro_jax.agents.host.models.openai_chat import OpenAIChatPolicy
 from mnistpro_jax.analysis.model_predictor import ModelPredictor, messages
 from mnistpro_jax.analysis.runs import StoredRun, load_run
 from mnistpro_jax.analysis.swap import NOT_COUNTED, failures_sheet, swap, swap_sheet
+from mnistpro_jax.cli import main
 from mnistpro_jax.demo_server.conversation import read_request
 from tests.analysis import stored
 
@@ -74,6 +76,76 @@ def test_refusals_do_not_count_and_failures_stop(run: StoredRun, tmp_path: Path)
     path.write_text("{}\n")
     with pytest.raises(ValueError, match="line 1: no kept answer"):
         ModelPredictor("m", broken, path)
+
+
+def test_a_stop_lets_the_calls_under_way_land(run: StoredRun, tmp_path: Path) -> None:
+    class Stopping(Scripted):
+        """The third call is refused while two others are under way."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.closed = False
+            self.begun = 0
+
+        async def act(self, turn: Turn) -> Decision:
+            self.begun += 1
+            if self.begun == 3:
+                raise StopRun("refused the key")
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not self.closed
+            return await super().act(turn)
+
+        async def close(self) -> None:
+            self.closed = True
+
+    policy, path = Stopping(), tmp_path / "a.jsonl"
+    with pytest.raises(ValueError, match="could not be asked \\(refused the key\\)"):
+        swap(run, ModelPredictor("m", policy, path, concurrency=3))
+    assert policy.closed and policy.begun == 3
+    assert [json.loads(line)["answer"] for line in path.read_text().splitlines()] == [[7], [7]]
+
+
+@pytest.mark.parametrize("where", ["no/answers.jsonl", "."])
+def test_nobody_is_asked_where_answers_cannot_be_kept(run: StoredRun, tmp_path: Path, where: str) -> None:
+    policy = Scripted()
+    with pytest.raises(OSError, match=r"No such file|Is a directory"):
+        swap(run, ModelPredictor("m", policy, tmp_path / where))
+    assert policy.calls == 0
+
+
+def test_answers_that_can_no_longer_be_kept_stop(
+    run: StoredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: ModelPredictor, key: str, decision: Decision) -> None:
+        raise OSError(28, "No space left on device")
+
+    policy = Scripted()
+    monkeypatch.setattr(ModelPredictor, "_keep", full)
+    with pytest.raises(ValueError, match="cannot be kept in .*a.jsonl: No space left"):
+        swap(run, ModelPredictor("m", policy, tmp_path / "a.jsonl", concurrency=1))
+    assert policy.calls == 1
+
+
+def test_a_server_that_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def refused(self: OpenAIChatPolicy, turn: Turn) -> Decision:
+        raise StopRun("http://127.0.0.1:1/v1 refused the key (401)")
+
+    monkeypatch.setattr(OpenAIChatPolicy, "act", refused)
+    folder = stored.evaluate_folder(tmp_path / "a", 1)
+    command = [
+        "analyse",
+        str(folder),
+        "--readers",
+        "openai-compatible:m",
+        "--answers",
+        str(tmp_path / "k.jsonl"),
+    ]
+    assert main([*command, "--base-url", "http://127.0.0.1:1/v1"]) == 2
+    printed = capsys.readouterr()
+    assert "refused the key (401)" in printed.err and printed.err.count("\n") == 1 and printed.out == ""
 
 
 def test_what_it_is_told() -> None:

@@ -14,6 +14,8 @@ import pytest
 from PIL import Image
 
 from mnistpro_jax.analysis import plots
+from mnistpro_jax.analysis.report import report
+from mnistpro_jax.analysis.runs import load_run
 from mnistpro_jax.analysis.trajectories import canvas_url, replies
 from mnistpro_jax.cli import main
 from tests.analysis import stored
@@ -107,6 +109,27 @@ def test_the_command_writes_everything(
     assert len(data["canvases"]) == 4 + 4
 
 
+def test_runs_of_one_folder_name_are_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored.evaluate_folder(tmp_path / "r1" / "x")
+    stored.evaluate_folder(tmp_path / "r2" / "x", scripts=stored.SCRIPTS[:4])
+    page_file = tmp_path / "r.html"
+    assert main(["analyse", str(tmp_path), "--json", "--html", str(page_file)]) == 0
+    rows = json.loads(capsys.readouterr().out)["tables"]["swap"]["rows"]
+    assert [(row["run"], row["episodes"]) for row in rows] == [("planner (r1/x)", 7), ("planner (r2/x)", 4)]
+    assert re.findall(r'<details data-run="([^"]*)"', page_file.read_text()) == ["0", "1"]
+
+
+def test_what_a_model_replied_cannot_break_the_page(tmp_path: Path) -> None:
+    folder = stored.host_folder(tmp_path / "a")
+    evil = "<!-- <script> \u2028 </ScRiPt>"
+    log = folder / "log" / "0000.jsonl"
+    log.write_text(log.read_text().replace("reply 0 </script><b>", evil.replace("\u2028", "\\u2028")))
+    text = report([load_run(folder)], [], {}, trajectories=1)
+    stored_json = text.split('id="episodes">')[1].split("</script>")[0]
+    assert "<" not in stored_json
+    assert json.loads(stored_json)["runs"][0]["episodes"][0]["said"][0] == evil
+
+
 def test_the_terminal_has_tables(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", str(home / "b"), "--readers"]) == 0
     printed = capsys.readouterr().out
@@ -119,6 +142,9 @@ def test_the_terminal_has_tables(home: Path, capsys: pytest.CaptureFixture[str])
     [
         (["nowhere"], "there is no folder nowhere"),
         (["HOME", "--html", "no/where/r.html"], "there is no folder"),
+        (["HOME", "--html", "HOME"], "is a folder; expected a file to write to"),
+        (["HOME", "--markdown", "HOME"], "is a folder; expected a file to write to"),
+        (["HOME", "--csv", __file__], "is a file; expected a folder"),
         (["HOME", "--trajectories", "-1"], "not a whole number, 0 or more"),
         (["HOME", "--readers", "me"], "unknown reader 'me'"),
         (["HOME", "--readers", "openai:x"], "give --answers FILE"),

@@ -85,6 +85,14 @@ def test_models_by_their_other_names() -> None:
         assert is_model("Gemini-3.7-Flash", stored_name, matrix)
     assert not is_model("Gemini-3.7-Flash", "gemini-3.6-flash", matrix)
     assert is_model("agent:planner", "agent:planner", load_matrix(models=["agent:planner"]))
+    # One name may be an agent, a script and a served model: three different things.
+    theirs = load_matrix(models=["agent:random", "openai:random", "openai-compatible:qwen3:8b", "openai:8b"])
+    assert is_model("agent:random", "random", theirs)
+    for other in ("scripted:random", "openai:random", "replay:random"):
+        assert not is_model("agent:random", other, theirs)
+        assert other == "openai:random" or not is_model("openai:random", other, theirs)
+    assert is_model("openai-compatible:qwen3:8b", "qwen3:8b", theirs)
+    assert not is_model("openai:8b", "openai-compatible:qwen3:8b", theirs)
 
 
 def test_cells_are_present_partial_confounded_or_missing(tmp_path: Path) -> None:
@@ -117,6 +125,81 @@ def test_cells_are_present_partial_confounded_or_missing(tmp_path: Path) -> None
     assert state("textual", 1, 2).differences == ("budget 36 instead of 78",)
     others = [one for cell, one in found.items() if cell.model != "Gemini-3.7-Flash"]
     assert {one.state for one in others} == {State.MISSING}
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"temperature": 2.0}, "temperature 2.0 instead of none"),
+        ({"reasoning_effort": "high"}, "reasoning effort high instead of none"),
+        ({"max_tokens": 5}, "max tokens 5 instead of none"),
+        ({"model_seed": 1}, "model seed 1 instead of none"),
+        ({"detail": "low"}, "detail low instead of none"),
+        ({"extra_body": {"a": 1}}, 'extra body {"a": 1} instead of none'),
+        ({"prompts": "mine"}, "prompts mine instead of plain"),
+        ({"prompts_sha256": "f" * 64}, "prompts sha256 ffffffff instead of"),
+        ({"protocol_version": 99}, "protocol version 99 instead of 1"),
+        ({"retry": "repair"}, "retry repair instead of repeat"),
+        ({"source": "fashion"}, "source fashion instead of mnist"),
+        ({"split": "train"}, "split train instead of test"),
+        ({"outline": False}, "outline False instead of True"),
+        ({"episode_list": "random"}, "episode list random instead of published"),
+        ({"of_a_later_version": 3}, "of a later version 3"),
+        ({"server": "api.example.org"}, None),
+    ],
+)
+def test_every_other_setting_confounds(
+    tmp_path: Path, change: dict[str, Any], difference: str | None
+) -> None:
+    run = load_run(stored.host_folder(tmp_path / "a", model="scripted:answer", memory="image-only", **change))
+    path = tmp_path / "m.toml"
+    path.write_text(SMALL)  # which says nothing of them
+    matrix = load_matrix(path)
+    (one,) = status(matrix, matrix.tables[0], [hundred(run=run)])
+    if difference is None:
+        assert one.state is State.PRESENT and one.differences == ()
+    else:
+        assert one.state is State.CONFOUNDED
+        assert len(one.differences) == 1 and one.differences[0].startswith(difference)
+
+
+def test_a_cell_may_declare_other_settings(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text(SMALL.replace("attempts = 3", "attempts = 3\ntemperature = 2\nextra_body = { a = 1 }"))
+    matrix = load_matrix(path)
+
+    def differences(name: str, **config: Any) -> tuple[str, ...]:
+        folder = stored.host_folder(tmp_path / name, model="scripted:answer", memory="image-only", **config)
+        (one,) = status(matrix, matrix.tables[0], [hundred(run=load_run(folder))])
+        return one.differences
+
+    assert differences("a", temperature=2.0, extra_body={"a": 1}) == ()
+    assert differences("b", extra_body={"a": 1}) == ("temperature none instead of 2",)
+
+
+def test_a_horizon_that_is_left_out_is_the_memorys_own(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text(SMALL.replace("horizon = [1], ", ""))
+    matrix = load_matrix(path)
+    states = []
+    for horizon in (4, 1):
+        folder = stored.host_folder(
+            tmp_path / f"h{horizon}", model="scripted:answer", memory="image-only", horizon=horizon
+        )
+        (one,) = status(matrix, matrix.tables[0], [hundred(run=load_run(folder))])
+        states.append(one.state)
+    assert states == [State.PRESENT, State.MISSING]
+
+
+def test_reference_runs_need_not_say_how_they_were_called(tmp_path: Path) -> None:
+    run = load_run(stored.reference_folder(tmp_path, 1))
+    matrix = load_matrix()
+    states = {
+        one.cell: one.state
+        for one in status(matrix, matrix.table("memory"), [hundred(run=run)])
+        if one.run is not None
+    }
+    assert list(states.values()) == [State.PRESENT]
 
 
 def test_axes_that_change_together_are_named(tmp_path: Path) -> None:
@@ -192,6 +275,42 @@ def test_the_command_fills_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert table["rows"][0]["episodes"] == 100
     assert (tmp_path / "csv" / "matrix-one.csv").is_file()
     assert len(load_run(folder).records) == 100
+
+
+def test_a_limit_of_cost_holds_for_earlier_sessions_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    matrix, prices, runs = tmp_path / "m.toml", tmp_path / "prices.toml", tmp_path / "runs"
+    matrix.write_text(SMALL.replace("horizon = [1]", "horizon = [1, 4]"))
+    prices.write_text("[answer]\ninput = 1000000.0\noutput = 1000000.0\n")
+
+    def command(limit: float, *options: str) -> int:
+        spending = ["--run", "--max-cost", repr(limit), "--price-file", str(prices)]
+        return main(["matrix", str(runs), "--matrix", str(matrix), *spending, *options])
+
+    def costs() -> list[float]:
+        return [filling.cost_of(folder, prices) for folder in sorted(runs.iterdir())]
+
+    assert command(1e9, "--first", "1") == 0
+    (first,) = costs()
+    assert first == json.loads(next(runs.glob("*/summary.json")).read_text())["cost"] > 0
+    capsys.readouterr()
+    assert command(first) == 1
+    assert "is reached" in capsys.readouterr().err and costs() == [first]
+    # The second cell stops in its middle; then it goes on, with what it has cost itself counted once.
+    assert command(1.5 * first) == 1
+    assert first < sum(costs()) <= 1.5 * first
+    half = costs()[1]
+    assert half > 0
+    assert command(1.9 * first) == 1
+    assert half < costs()[1] and sum(costs()) <= 1.9 * first
+    assert command(2.5 * first) == 0
+    assert sum(costs()) == 2 * first
+    prices.write_text("[another]\ninput = 1.0\noutput = 1.0\n")
+    matrix.write_text(SMALL.replace("horizon = [1]", "horizon = [1, 2]"))
+    capsys.readouterr()
+    assert command(5 * first) == 2
+    assert "has no price of 'answer'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@
     ? `no answer (${e.ending}), it was ${e.label}`
     : e.right ? `answered ${e.answer}, right` : `answered ${e.answer}, it was ${e.label}`;
 
-  data.runs.forEach((r) => {
-    const home = document.querySelector(`[data-run="${CSS.escape(`${r.level} ${r.name}`)}"]`);
+  data.runs.forEach((r, number) => {
+    const home = document.querySelector(`[data-run="${number}"]`);
     const thumbs = home.querySelector(".thumbs");
     const show = (kind) => {
       home.querySelectorAll(".filters button").forEach((b) => b.classList.toggle("on", b.dataset.kind === kind));
