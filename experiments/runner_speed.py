@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax import data
-from mnistpro_jax.agents.host import bridge, lockstep, runner
+from mnistpro_jax.agents.host import bridge, event_loop, lockstep, runner
 from mnistpro_jax.agents.host.contract import HostPolicy, Turn
 from mnistpro_jax.agents.host.heap import settled_heap
 from mnistpro_jax.agents.host.ledger import Ledger
@@ -147,7 +147,7 @@ def play(driver: str, world: HostWorld, policy: HostPolicy, concurrency: int) ->
                 finally:
                     await policy.close()
 
-            played = asyncio.run(session())
+            played = event_loop.run(session())
         took = time.perf_counter() - began
     for one in played:
         if one.status != "ok":
@@ -201,7 +201,7 @@ def beside_bare_sdk(world: HostWorld, repeats: int) -> dict[str, float]:
             _, calls = play("free", world, agent, EPISODES)
             run.append(1000 * (time.process_time() - before) / calls)
             before = time.process_time()
-            asyncio.run(_bare(url, agent.requests))
+            event_loop.run(_bare(url, agent.requests))
             bare.append(1000 * (time.process_time() - before) / calls)
     return {
         "runner_cpu_ms": round(statistics.median(run), 2),

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import mnistpro_jax
 from mnistpro_jax import data
-from mnistpro_jax.agents.host import bridge, lockstep, protocol, runner
+from mnistpro_jax.agents.host import bridge, event_loop, lockstep, protocol, runner
 from mnistpro_jax.agents.host.contract import COUNTED, UNFINISHED, HostPolicy, Status, StopRun
 from mnistpro_jax.agents.host.episode import Played, finished_before
 from mnistpro_jax.agents.host.heap import settled_heap
@@ -397,7 +397,7 @@ def _drive(
 
     try:
         with settled_heap():
-            asyncio.run(session())
+            event_loop.run(session())
     except asyncio.CancelledError:
         ledger.interrupt()  # the second interrupt: calls under way were given up
 
