@@ -44,3 +44,17 @@ def test_what_is_measured_is_what_was_played() -> None:
     )
     assert float(average) == pytest.approx(3)
     assert 0.05 <= float(accuracy) <= 0.16  # 1,028 of the 10,000 are a 7
+
+
+def test_sbx_learns_in_a_short_run(tmp_path: Path) -> None:
+    """Where it is installed: it brings torch along, which the test environment does without."""
+    pytest.importorskip("sbx")
+    pytest.importorskip("stable_baselines3")
+    from experiments.trainers import sb3_ppo
+
+    curve = Curve("SBX PPO", tmp_path / "curve.csv")
+    sb3_ppo.train("sbx", 49_152, 1, 0, curve, episodes=500)
+    (steps, accuracy, average, _) = curve.points[0]
+    assert steps == 49_152
+    assert accuracy >= 0.25  # guessing: 0.1
+    assert 1 < average <= 36
