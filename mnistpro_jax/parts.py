@@ -157,9 +157,7 @@ class Parts:
             runs = sorted({int(name.split(".")[0]) for name in arrays if name != "control"})
             part = Part(arrays.get("control"), tuple(_trajectories(arrays, run) for run in runs))
             sizes = {len(run) for run in part.runs}
-        except (
-            Exception
-        ) as error:  # what a damaged file makes of the readers has no end: an archive, arrays, names
+        except Exception as error:  # a damaged archive makes its readers raise almost anything
             raise PartsError(f"{path} is not a whole part ({error}); remove it, and run again") from None
         if sizes != {self.span(number)[1]}:
             raise PartsError(
@@ -188,10 +186,9 @@ def evaluate_parts(
     prepared = prepare(request, report)
     # All parts have the same shapes, the last and shorter one too; a large part is played in several chunks.
     chunk = min(parts.part_size, 16 * prepared.batch * num_devices(prepared.mesh))
-    if me == 0:
-        # Before hours of work, and not after them.
-        for number in sorted(set(range(len(parts))) - set(parts.missing())):
-            parts.load(number)
+    # Before hours of work, and not after them; in every process, so that none waits for one that has found a fault.
+    for number in sorted(set(range(len(parts))) - set(parts.missing())):
+        parts.load(number)
     while True:
         living = hosts.meet()  # whatever they wrote is written
         missing = parts.missing()

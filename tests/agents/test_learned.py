@@ -200,6 +200,7 @@ STATED = {
     ("canvas", 1): (0.982, 3.06),
     ("glimpse", 1): (0.985, 4.55),
     ("memoryless", 1): (0.8184, 3.60),  # at 0.6, its own confidence
+    ("planner", 2): (0.971, 13.47),
     ("canvas", 2): (0.970, 12.22),
     ("glimpse", 2): (0.956, 20.88),  # of 4,000 episodes
 }
