@@ -1,4 +1,4 @@
-"""What the scripts share: what goes wrong is one line on standard error, and exit code 1."""
+"""What the scripts share: what goes wrong is one line on standard error, and exit code 1; lists of numbers."""
 
 from __future__ import annotations
 
@@ -35,3 +35,11 @@ def run(main: Callable[[], Any]) -> None:
         return 0
 
     app.run(guarded)
+
+
+def numbers(texts: list[str]) -> list[float]:
+    """A flag's list of numbers; ValueError for what is none."""
+    try:
+        return [float(text) for text in texts]
+    except ValueError as error:
+        raise ValueError(f"{','.join(texts)!r} is not a list of numbers, as in 0.9,0.95") from error

@@ -15,10 +15,11 @@ import jax
 import numpy as np
 from absl import flags
 
-from baselines.command import run
+from baselines.command import numbers, run
 from mnistpro_jax.agents.learned import shipped
 from mnistpro_jax.agents.registry import agent_names, is_learned, reads_with
-from mnistpro_jax.evaluation import Evaluation, EvaluationRequest, evaluate
+from mnistpro_jax.cli.terminal import progress
+from mnistpro_jax.evaluation import Evaluation, EvaluationRequest, Report, evaluate
 from mnistpro_jax.metrics import path_entropy
 
 FLAGS = flags.FLAGS
@@ -43,13 +44,18 @@ class Score:
 
 
 def scores(
-    agent: str, level: int, episodes: int, confidences: Sequence[float], weights: Path | None
+    agent: str,
+    level: int,
+    episodes: int,
+    confidences: Sequence[float],
+    weights: Path | None,
+    report: Report | None = None,
 ) -> Iterable[Score]:
     """An agent's scores, one for each confidence; and, for one that reads canvases, its reader's on whole ones."""
     request = EvaluationRequest(
         level=level, agent=agent, episodes=episodes, confidences=tuple(confidences), weights=weights
     )
-    for number, played in enumerate(evaluate(request)):
+    for number, played in enumerate(evaluate(request, report)):
         summary = played.summary
         yield Score(
             agent,
@@ -89,17 +95,17 @@ def table(rows: Iterable[Score]) -> str:
     for (agent, level, confidence), group in groups.items():
         cells = [f"`{agent}`" if agent in LEARNED else agent, str(level), confidence]
         cells += [
-            _spread([100 * row.accuracy for row in group], 2, " %"),
-            _spread([row.steps for row in group], 2),
-            _spread([100 * row.stroke_seen for row in group], 1, " %"),
-            _spread([row.path_bits for row in group], 2),
+            spread([100 * row.accuracy for row in group], 2, " %"),
+            spread([row.steps for row in group], 2),
+            spread([100 * row.stroke_seen for row in group], 1, " %"),
+            spread([row.path_bits for row in group], 2),
             f"{group[0].parameters:,}",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _spread(values: list[float], digits: int, unit: str = "") -> str:
+def spread(values: list[float], digits: int, unit: str = "") -> str:
     """Mean and, of several values, the standard deviation between them (of a sample)."""
     if np.isnan(values).any():
         return ""
@@ -110,26 +116,21 @@ def _spread(values: list[float], digits: int, unit: str = "") -> str:
 def main() -> None:
     """Score."""
     folders = [Path(name) for name in FLAGS.weights] or [None]
-    confidences = _numbers(FLAGS.confidences)
+    confidences = numbers(FLAGS.confidences)
     rows, seen = [], set()
-    for level in _numbers(FLAGS.levels):
+    for level in numbers(FLAGS.levels):
         for agent in FLAGS.agents:
             for folder in folders:
                 print(f"{agent}, level {level:g}, {folder or 'the weights in the package'}", flush=True)
-                for score in scores(agent, int(level), FLAGS.episodes, confidences, folder):
+                with progress() as report:
+                    played = list(scores(agent, int(level), FLAGS.episodes, confidences, folder, report))
+                for score in played:
                     # Several agents share a reader: its row comes once for each folder.
                     once = (score.agent, score.level, folder)
                     if score.agent != OBSERVED or once not in seen:
                         rows.append(score)
                     seen.add(once)
     print(table(rows))
-
-
-def _numbers(texts: list[str]) -> list[float]:
-    try:
-        return [float(text) for text in texts]
-    except ValueError as error:
-        raise ValueError(f"{','.join(texts)!r} is not a list of numbers, as in 0.9,0.95") from error
 
 
 if __name__ == "__main__":

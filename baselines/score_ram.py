@@ -1,7 +1,12 @@
-"""Test error of a finished RAM run beside the paper's: ``python -m baselines.score_ram --run runs/ram_mnist-0``."""
+"""Test error of finished RAM runs beside the paper's: ``python -m baselines.score_ram --runs runs/ram_mnist-0``.
+
+Each run is rolled out from five sets of random first glimpses. Runs of one configuration with other seeds become one
+line: the mean over the runs and the standard deviation between them. Prints Markdown.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,38 +17,82 @@ from absl import flags
 from baselines.command import run
 from baselines.configs import config
 from baselines.ram import RamConfig, error_percent
+from baselines.score import spread
 from mnistpro_jax import data
+from mnistpro_jax.cli.terminal import progress
 
 FLAGS = flags.FLAGS
 # Error in per cent with the configurations' glimpses: the NIPS text, and the arXiv version (1406.6247).
 PUBLISHED = {"ram_mnist": (1.12, 1.29), "ram_translated": (1.22, 1.86), "ram_cluttered": (4.04, None)}
+STARTS = 5
+HEAD = ("pictures", "updates", "training seeds", "error", "sets of starts", "published")
 
 
-def main() -> None:
-    """Score."""
+@dataclasses.dataclass(frozen=True)
+class RamScore:
+    """A run. name: of its configuration. seed: of its training. errors: per cent, one for each set of starts."""
+
+    name: str
+    updates: int
+    seed: int
+    errors: tuple[float, ...]
+
+
+def score(folder: Path) -> RamScore:
+    """The errors of a finished run on the test split.
+
+    Raises ValueError for a folder of something else, or of a run that has not finished; OSError where there is none.
+    """
     from baselines.loop import Checkpoints
     from baselines.trainers import trainer_of
 
-    folder = Path(FLAGS.run)
     about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    name = about.pop("name")
-    del about["seed"]
+    name, seed = about.pop("name"), about.pop("seed")
     chosen = config(name, about)
     if not isinstance(chosen, RamConfig):
         raise ValueError(f"{folder} holds a run of {name!r}; expected one of {', '.join(PUBLISHED)}")
     done, state = Checkpoints(folder / "checkpoint").restore(trainer_of(chosen).init(jax.random.key(0)))
+    if done < chosen.updates:
+        raise ValueError(
+            f"{folder} is at update {done:,} of {chosen.updates:,}; finish it with baselines.train, or train with a "
+            "smaller --updates"
+        )
     test = data.load("mnist", "test")
     images, labels = jax.device_put(test.images), jax.device_put(test.labels.astype(np.int32))
-    errors = [
-        error_percent(chosen, state.averaged, jax.random.key(seed), images, labels) for seed in range(5)
-    ]
-    published = ", ".join(f"{value:.2f}" for value in PUBLISHED.get(name, ()) if value is not None)
-    print(
-        f"{name}, {done:,} updates: {np.mean(errors):.2f} % error on the test split, single rollouts "
-        f"(5 sets of starts: {min(errors):.2f} to {max(errors):.2f}); published {published} %"
-    )
+    keys = [jax.random.key(number) for number in range(STARTS)]
+    errors = [error_percent(chosen, state.averaged, key, images, labels) for key in keys]
+    return RamScore(name, done, seed, tuple(errors))
+
+
+def table(scores: list[RamScore]) -> str:
+    """Scores as a Markdown table, a line for each configuration; the span is that of all runs' sets of starts."""
+    lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+    for name, updates in dict.fromkeys((score.name, score.updates) for score in scores):
+        group = [score for score in scores if (score.name, score.updates) == (name, updates)]
+        errors = [error for score in group for error in score.errors]
+        published = ", ".join(f"{value:.2f} %" for value in PUBLISHED.get(name, ()) if value is not None)
+        cells = (
+            f"`{name}`",
+            f"{updates:,}",
+            ", ".join(str(score.seed) for score in group),
+            spread([float(np.mean(score.errors)) for score in group], 2, " %"),
+            f"{min(errors):.2f} to {max(errors):.2f} %",
+            published,
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Score."""
+    scores = []
+    for number, folder in enumerate(FLAGS.runs):
+        with progress() as report:
+            report(f"runs ({folder})", number, len(FLAGS.runs))
+            scores.append(score(Path(folder)))
+    print(table(scores))
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("run", None, "Folder of a finished run.", required=True)
+    flags.DEFINE_list("runs", None, "Folders of finished runs, separated by commas.", required=True)
     run(main)

@@ -13,7 +13,7 @@ from absl import flags
 from rich.console import Console
 from rich.table import Table
 
-from baselines.command import run
+from baselines.command import numbers, run
 from baselines.held_out import HELD_OUT, split
 from mnistpro_jax import data, registration
 from mnistpro_jax.agents import Geometry, agent_names, make_agent
@@ -27,7 +27,7 @@ FLAGS = flags.FLAGS
 
 def main() -> None:
     """Tune."""
-    thresholds = _thresholds(FLAGS.confidences)
+    thresholds = numbers(FLAGS.confidences)
     dataset = split(data.load("mnist", "train"))[1]
     bank = episode_bank(dataset, draw_indices(HELD_OUT, FLAGS.level, FLAGS.episodes, 1))
     env = registration.environment(bank, start="stroke", outline=True)
@@ -51,15 +51,6 @@ def main() -> None:
         )
     Console().print(table)
     print(f"highest return at {best[1]:g}")
-
-
-def _thresholds(texts: list[str]) -> list[float]:
-    try:
-        return [float(text) for text in texts]
-    except ValueError as error:
-        raise ValueError(
-            f"--confidences is {','.join(texts)}; expected probabilities, as in 0.9,0.95"
-        ) from error
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from baselines import score_ram
 from baselines.score import HEAD, LEARNED, OBSERVED, Score, parameters, scores, table
 from mnistpro_jax.agents.learned import shipped
 
@@ -31,6 +32,22 @@ def test_seeds_become_a_mean_and_a_spread() -> None:
     assert canvas[:5] == ["`canvas`", "1", "0.95", "98.00 ± 1.00 %", "3.98 ± 0.01"]
     assert glimpse[3:5] == ["90.00 %", "20.00"]
     assert observed == [OBSERVED, "1", "", "99.50 %", "", "", "", "7"]
+
+
+def test_runs_of_one_ram_configuration_become_a_line() -> None:
+    runs = [
+        score_ram.RamScore("ram_mnist", 24_000, 0, (1.0, 1.2)),
+        score_ram.RamScore("ram_cluttered", 25_000, 0, (3.0, 3.2)),
+        score_ram.RamScore("ram_mnist", 24_000, 1, (0.8, 1.0)),
+        score_ram.RamScore("ram_mnist", 10, 1, (90.0, 90.0)),
+    ]
+    lines = [_cells(line) for line in score_ram.table(runs).splitlines()]
+    assert all(len(line) == len(score_ram.HEAD) for line in lines)
+    assert lines[2:] == [
+        ["`ram_mnist`", "24,000", "0, 1", "1.00 ± 0.14 %", "0.80 to 1.20 %", "1.12 %, 1.29 %"],
+        ["`ram_cluttered`", "25,000", "0", "3.10 %", "3.00 to 3.20 %", "4.04 %"],
+        ["`ram_mnist`", "10", "1", "90.00 %", "90.00 to 90.00 %", "1.12 %, 1.29 %"],
+    ]
 
 
 def test_scores_of_a_folder_are_those_of_the_same_weights_in_the_package() -> None:

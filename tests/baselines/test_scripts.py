@@ -33,9 +33,14 @@ def test_a_tiny_run_and_another_configuration(tmp_path: Path) -> None:
     refused = _run("train", *command, "4")
     assert refused.returncode == 1
     assert "updates = 3, but 4" in refused.stderr.splitlines()[-1]
-    other = _run("score_ram", "--run", str(tmp_path))
+    other = _run("score_ram", "--runs", str(tmp_path))
     assert other.returncode == 1
     assert "config.json" in other.stderr.splitlines()[-1]
+    about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**about, "updates": 4}), encoding="utf-8")
+    unfinished = _run("score_ram", "--runs", str(folder))
+    assert unfinished.returncode == 1
+    assert "is at update 3 of 4" in unfinished.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +49,7 @@ def test_a_tiny_run_and_another_configuration(tmp_path: Path) -> None:
         ("train", ("--config", "nope"), "reader_tiny"),
         ("train", ("--config", "reader", "extra"), "unexpected argument 'extra'"),
         ("export", ("--run", "/nowhere"), "/nowhere/config.json: No such file"),
-        ("tune", ("--confidences", "0.9x"), "expected probabilities"),
+        ("tune", ("--confidences", "0.9x"), "'0.9x' is not a list of numbers"),
     ],
 )
 def test_nonsense_is_one_line(module: str, arguments: tuple[str, ...], expected: str) -> None:
