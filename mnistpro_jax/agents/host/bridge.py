@@ -261,44 +261,53 @@ def play(
     """Play episodes through the bridge, ``concurrency`` in a batch. Arguments and results as of ``runner.play``."""
     book = ledger if ledger is not None else Ledger()
     results: list[Played] = []
-    for first in range(0, len(episodes), concurrency):
-        if book.stopped and results:
-            break
-        group = list(episodes[first : first + concurrency])
-        batch = rollout(
-            world, protocol, policy, group, ledger=book, logs=logs, enlarge=enlarge, lanes=concurrency
-        )
-        for played in batch.played:
-            results.append(played)
-            if done is not None:
-                done(played)
+    with _interrupts(book.interrupt):
+        for first in range(0, len(episodes), concurrency):
+            if book.stopped and results:
+                break
+            group = list(episodes[first : first + concurrency])
+            batch = rollout(
+                world, protocol, policy, group, ledger=book, logs=logs, enlarge=enlarge, lanes=concurrency
+            )
+            for played in batch.played:
+                results.append(played)
+                if done is not None:
+                    done(played)
     return results
 
 
 def _waited_for(work: Callable[[], _ResultT], ledger: Ledger, loop: LoopThread) -> _ResultT:
     """The result of ``work`` in a thread. An interrupt meanwhile stops the ledger, a second one the calls."""
-    with _terminated_as_interrupted(), concurrent.futures.ThreadPoolExecutor(1, "bridge") as pool:
-        future = pool.submit(work)
-        while True:
-            try:
-                return future.result()
-            except KeyboardInterrupt:
-                if ledger.interrupted:
-                    loop.abort()
-                ledger.interrupt()
+    with (
+        concurrent.futures.ThreadPoolExecutor(1, "bridge") as pool,
+        _interrupts(lambda: loop.abort() if ledger.interrupted else ledger.interrupt()),
+    ):
+        return pool.submit(work).result()
 
 
 @contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, which schedulers send, as a KeyboardInterrupt; in the main thread alone, which gets both."""
+def _interrupts(heard: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C, and SIGTERM, which schedulers send, call ``heard`` instead of raising; in the main thread alone, which
+    gets both.
+
+    An exception would be raised wherever the thread happens to be, and lost where nobody can catch it (in a callback of
+    the garbage collector, say).
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def handler(*_: Any) -> None:
+        # What is said of it may break into a line that is being written, which Python refuses.
+        with contextlib.suppress(RuntimeError):
+            heard()
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 # ---- The compiled side --------------------------------------------------------------------------------------

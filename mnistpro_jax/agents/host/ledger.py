@@ -18,7 +18,7 @@ class Ledger:
 
     price: of the model, None where it is not known. max_cost: in the currency of the price; no call begins that might
     lead beyond it. max_tokens: limit of a reply, None where there is none. patience: failed calls in a row, over all
-    episodes, after which the run stops. on_call: called after each reply.
+    episodes, after which the run stops. on_call: called after each reply. on_interrupt: called at the first interrupt.
     """
 
     price: Price | None = None
@@ -26,6 +26,7 @@ class Ledger:
     max_tokens: int | None = None
     patience: int = _FAILURES_IN_A_ROW
     on_call: Callable[[], None] | None = None
+    on_interrupt: Callable[[], None] | None = None
 
     calls: int = 0
     """Replies, those of earlier sessions included."""
@@ -47,7 +48,9 @@ class Ledger:
 
     def interrupt(self) -> None:
         """No further call begins; those under way may end."""
-        self.interrupted = True
+        first, self.interrupted = not self.interrupted, True
+        if first and self.on_interrupt is not None:
+            self.on_interrupt()
 
     @property
     def stopped(self) -> bool:

@@ -294,13 +294,18 @@ def _play(
         max_cost=request.max_cost,
         max_tokens=request.max_tokens,
         patience=max(8, request.concurrency),
+        on_interrupt=lambda: note(
+            "interrupted: waiting for the calls under way, which are paid for (once more to give them up)"
+        ),
     )
     records: dict[int, dict[str, Any]] = {}
     over: set[int] = set()
+    begun: set[int] = set()
     for number in range(len(world)):
         log = folder.episode(number)
         for reply in log.replies():
             ledger.count(reply)
+            begun.add(number)
         played = finished_before(log, ledger)
         if played is not None:
             over.add(number)
@@ -335,10 +340,11 @@ def _play(
     report(standing())
     limit = len(world) if request.limit is None else min(request.limit, len(world))
     waiting = [number for number in range(limit) if number not in over]
-    _drive(request, prepared, waiting, ledger, folder.episode, done, note)
+    _drive(request, prepared, waiting, ledger, folder.episode, done)
 
     listed = [records[number] for number in sorted(records)]
-    summary = summary_of(listed, _settings(request, prepared), prepared.config, ledger, len(world))
+    left_out = len(begun - records.keys())
+    summary = summary_of(listed, _settings(request, prepared), prepared.config, ledger, len(world), left_out)
     # Where the run stopped because nothing can be written, that is the message, not this.
     with contextlib.suppress(OSError) if ledger.fault is not None else contextlib.nullcontext():
         write_jsonl(folder.path / names.EPISODES, listed)
@@ -357,7 +363,6 @@ def _drive(
     ledger: Ledger,
     logs: Callable[[int], EpisodeLog],
     done: Callable[[Played], None],
-    note: Note,
 ) -> None:
     world, talk, policy = prepared.world, prepared.protocol, prepared.policy
     if not waiting:
@@ -379,7 +384,7 @@ def _drive(
     world.warm_up()
 
     async def session() -> None:
-        with _interrupts(ledger, note):
+        with _interrupts(ledger):
             try:
                 await driver(
                     world,
@@ -399,11 +404,11 @@ def _drive(
         with settled_heap():
             event_loop.run(session())
     except asyncio.CancelledError:
-        ledger.interrupt()  # the second interrupt: calls under way were given up
+        ledger.interrupted = True  # the second interrupt: calls under way were given up
 
 
 @contextlib.contextmanager
-def _interrupts(ledger: Ledger, note: Note) -> Iterator[None]:
+def _interrupts(ledger: Ledger) -> Iterator[None]:
     """The first interrupt lets the calls under way end, the second one gives them up."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -413,7 +418,6 @@ def _interrupts(ledger: Ledger, note: Note) -> Iterator[None]:
             task.cancel()
             return
         ledger.interrupt()
-        note("interrupted: waiting for the calls under way, which are paid for (once more to give them up)")
 
     installed = []
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -455,11 +459,14 @@ def summary_of(
     config: Mapping[str, Any],
     ledger: Ledger,
     planned: int,
+    left_out: int = 0,
 ) -> dict[str, Any]:
     """``analysis.summary.summarise`` of the episodes that count, and what the run took.
 
-    Holds nothing that a resumed run would have otherwise (no clock). statuses: episodes by status; "not_started" ones
-    are those without a call. calls, tokens and cost: of all replies, those of episodes that do not count included.
+    left_out: episodes without a record that an interrupted session began and this one's limit left alone; they are
+    still "cancelled". Holds nothing that a resumed run would have otherwise (no clock). statuses: episodes by status;
+    "not_started" ones are those without a call. calls, tokens and cost: of all replies, those of episodes that do
+    not count included.
     """
     counted = [dict(record) for record in records if record["status"] in COUNTED]
     if counted:
@@ -477,6 +484,7 @@ def summary_of(
             "version": mnistpro_jax.__version__,
         }
     statuses = collections.Counter(record["status"] for record in records)
+    statuses[Status.CANCELLED.value] += left_out
     return {
         **summary,
         "memory": config["memory"],
@@ -485,7 +493,7 @@ def summary_of(
         "planned_episodes": planned,
         "statuses": {
             **{status.value: statuses[status.value] for status in Status},
-            "not_started": planned - len(records),
+            "not_started": planned - len(records) - left_out,
         },
         "calls": ledger.calls,
         "failed_attempts": sum(record["failed_attempts"] for record in records),

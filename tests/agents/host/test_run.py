@@ -226,6 +226,26 @@ def test_a_part_of_the_list_first(tmp_path: Path, undisturbed: dict[str, Any]) -
     assert summary_of(tmp_path) == undisturbed
 
 
+def test_episodes_that_a_limit_leaves_half_played_are_not_called_unstarted(tmp_path: Path) -> None:
+    answers = Interrupting(lambda: os.kill(os.getpid(), signal.SIGINT), (2 * CONCURRENCY,))
+    with FakeServer(answers, latency=0.02) as server:
+        assert main(asking(server, tmp_path)) == 130
+        assert main(asking(server, tmp_path, "--limit", "1")) == 0
+    statuses = summary_of(tmp_path)["statuses"]
+    assert (statuses["ok"], statuses["cancelled"]) == (1, CONCURRENCY - 1)
+    assert statuses["not_started"] == EPISODES - CONCURRENCY
+
+
+@pytest.mark.parametrize("driver", ["free", "bridge"])
+def test_an_interrupt_says_what_it_waits_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], driver: str
+) -> None:
+    answers = Interrupting(lambda: os.kill(os.getpid(), signal.SIGTERM), (4,))
+    with FakeServer(answers, latency=0.02) as server:
+        assert main(asking(server, tmp_path, "--driver", driver)) == 130
+    assert capsys.readouterr().err.count("waiting for the calls under way") == 1
+
+
 # ---- Costs --------------------------------------------------------------------------------------------------
 
 
