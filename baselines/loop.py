@@ -13,7 +13,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -61,22 +61,45 @@ class Run:
     folder: Path
     name: str
     seed: int
+    about: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What else has to stay the same: the images' source ("data"), the reader's file ("reader")."""
 
     def check(self, config: Any) -> None:
-        """Write the configuration, or refuse to go on with another one, naming the field that differs."""
+        """Refuse to go on with another configuration than the folder's, naming the field that differs."""
         path = self.folder / "config.json"
-        now = json.loads(json.dumps({"name": self.name, "seed": self.seed, **dataclasses.asdict(config)}))
         if not path.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
             return
-        before = json.loads(path.read_text(encoding="utf-8"))
-        for field in sorted({*before, *now}):
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise TrainingError(f"{path} is damaged ({error}); give another --out") from error
+        if not isinstance(before, dict):
+            raise TrainingError(f"{path} holds no configuration; give another --out")
+        now = self._described(config)
+        # Runs of before there was an `about` go on.
+        compared = {*before, *now} - {name for name in self.about if name not in before}
+        for field in sorted(compared):
             if before.get(field) != now.get(field):
                 raise TrainingError(
                     f"{self.folder} holds a run with {field} = {before.get(field)!r}, but {now.get(field)!r} is asked "
                     "for; give another --out, or the same configuration"
                 )
+
+    def write(self, config: Any) -> None:
+        """Write config.json, unless it is there. Not before an update went well: a folder is not spoilt by a typing
+        error."""
+        path = self.folder / "config.json"
+        if path.exists():
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".part")
+        unfinished.write_text(json.dumps(self._described(config), indent=2) + "\n", encoding="utf-8")
+        unfinished.replace(path)
+
+    def _described(self, config: Any) -> dict[str, Any]:
+        fields = {"name": self.name, "seed": self.seed, **self.about, **dataclasses.asdict(config)}
+        described: dict[str, Any] = json.loads(json.dumps(fields))
+        return described
 
 
 def train(
@@ -93,8 +116,8 @@ def train(
     random draws are those of one device; gradients are summed in another order, so that results are those of one
     device up to rounding. The figures of ``trainer.evaluate`` are made on one device.
 
-    Returns the final state. Raises TrainingError where a metric is not finite (the last good checkpoint stays) and
-    TrainingInterrupted on Ctrl-C.
+    Returns the final state. Raises TrainingError where a metric or a parameter is not finite (the last good state is
+    saved) and TrainingInterrupted on Ctrl-C.
     """
     run.check(trainer.config)
     root = jax.random.key(run.seed)
@@ -102,12 +125,24 @@ def train(
     state = trainer.init(init_key)
     checkpoints = Checkpoints(run.folder / "checkpoint")
     done, state = checkpoints.restore(state)
+    if done:
+        run.write(trainer.config)
     state, data = replicated((state, trainer.data), mesh)
     total = int(trainer.config.updates)
     curve = Curve(run.folder / "curve.csv", done)
     run_updates = _program(trainer)
     chunk, saved, began = 1, time.monotonic(), time.monotonic()
     start = done
+
+    def at_evaluation() -> bool:
+        return done > 0 and (done % evaluate_every == 0 or done == total)
+
+    def figures() -> dict[str, float]:
+        return trainer.evaluate(on_one(state, mesh), jax.random.fold_in(evaluate_key, done))
+
+    if at_evaluation() and done not in curve:
+        # Killed between the checkpoint and its figures.
+        curve.add(done, 0.0, figures())
     with _stop_on_interrupt() as stopping:
         while done < total:
             # Never over a point of evaluation.
@@ -116,35 +151,45 @@ def train(
             with splitting(mesh):
                 after, metrics, bad = run_updates(state, update_key, np.int32(done), np.int32(count), data)
             if int(bad) >= 0:
-                raise TrainingError(
-                    f"a metric is not finite at update {int(bad)}; the checkpoint of update {checkpoints.last} in "
-                    f"{checkpoints.folder} is kept. Try a smaller learning rate or another seed."
+                if done > checkpoints.last:
+                    checkpoints.save(done, state)
+                kept = (
+                    f"the checkpoint of update {done} in {checkpoints.folder} is kept"
+                    if done
+                    else "none was saved"
                 )
+                raise TrainingError(
+                    f"a metric or a parameter is not finite at update {int(bad)}; {kept}. Try a smaller learning rate "
+                    "or another seed."
+                )
+            run.write(trainer.config)
             state = after
             elapsed = time.monotonic() - before
             done += count
+            # Before the figures, which may take minutes.
+            if stopping or time.monotonic() - saved > SAVE_SECONDS or done == total:
+                checkpoints.save(done, state)
+                saved = time.monotonic()
             row = {name: float(value) for name, value in metrics.items()}
-            if done % evaluate_every == 0 or done == total:
-                row.update(trainer.evaluate(on_one(state, mesh), jax.random.fold_in(evaluate_key, done)))
+            if at_evaluation():
+                row.update(figures())
             curve.add(done, time.monotonic() - began, row)
             if not quiet:
                 _say(run.name, done, total, start, time.monotonic() - began, row)
             # The first call compiles, so that its time says nothing.
             if done > start + 1:
-                chunk = max(1, min(2 * chunk, round(count * CHUNK_SECONDS / max(elapsed, 1e-3))))
-            else:
-                chunk = 4
-            if stopping or time.monotonic() - saved > SAVE_SECONDS or done == total:
-                checkpoints.save(done, state)
-                saved = time.monotonic()
+                chunk = max(1, min(8 * chunk, round(count * CHUNK_SECONDS / max(elapsed, 1e-3))))
             if stopping and done < total:
+                if done > checkpoints.last:
+                    checkpoints.save(done, state)
                 raise TrainingInterrupted(f"stopped at update {done}; the same command goes on from there")
     curve.draw()
     return state
 
 
 def _program(trainer: Trainer) -> Any:
-    """(state, key, first, count, data) -> (state, mean metrics, the first update with one that is not finite or -1).
+    """(state, key, first, count, data) -> (state, mean metrics, the first update after which one of them, or a
+    parameter, is not finite, or -1).
 
     The number of updates is an argument, so that one program serves any.
     """
@@ -157,7 +202,10 @@ def _program(trainer: Trainer) -> Any:
         def update(number: jax.Array, carry: Any) -> Any:
             state, sums, bad = carry
             state, metrics = trainer.step(state, jax.random.fold_in(key, number), data)
-            finite = jnp.all(jnp.stack([jnp.isfinite(value) for value in metrics.values()]))
+            numbers = [
+                leaf for leaf in jax.tree.leaves((state, metrics)) if jnp.issubdtype(leaf.dtype, jnp.inexact)
+            ]
+            finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers]))
             bad = jnp.where((bad < 0) & ~finite, number, bad)
             return state, jax.tree.map(jnp.add, sums, metrics), bad
 
@@ -191,17 +239,35 @@ class Checkpoints:
         self._manager.wait_until_finished()
 
     def restore(self, like: Any) -> tuple[int, Any]:
-        """(updates done, state): the newest checkpoint, or (0, ``like``)."""
-        if self._manager.latest_step() is None:
-            return 0, like
-        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), like)
-        try:
-            state = self._manager.restore(self.last, args=self._ocp.args.StandardRestore(shapes))
-        except (ValueError, KeyError, TypeError) as error:
+        """(updates done, state): the newest checkpoint that can be read, or (0, ``like``) where there is none.
+
+        Raises TrainingError where none can be read.
+        """
+        # Where it is put is said as well: it may have been saved from other devices.
+        shapes = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), like
+        )
+        problem: Exception | None = None
+        damaged: list[int] = []
+        for step in sorted(self._manager.all_steps(), reverse=True):
+            try:
+                state = self._manager.restore(step, args=self._ocp.args.StandardRestore(shapes))
+            except (ValueError, KeyError, TypeError, OSError) as error:
+                problem = problem or error
+                damaged.append(step)
+                continue
+            for other in damaged:
+                print(
+                    f"the checkpoint of update {other} is damaged; going on from that of {step}",
+                    file=sys.stderr,
+                )
+                self._manager.delete(other)
+            return step, state
+        if problem is not None:
             raise TrainingError(
-                f"the checkpoint in {self.folder} is of another network: {_first_line(error)}"
-            ) from error
-        return self.last, state
+                f"the checkpoint in {self.folder} is of another network, or damaged: {_first_line(problem)}"
+            ) from problem
+        return 0, like
 
 
 class Curve:
@@ -217,6 +283,9 @@ class Curve:
                     if kept["update"] <= done:
                         self.rows.append(kept)
         self._offset = self.rows[-1]["seconds"] if self.rows else 0.0
+
+    def __contains__(self, update: int) -> bool:
+        return any(row["update"] == update for row in self.rows)
 
     def add(self, update: int, seconds: float, row: dict[str, float]) -> None:
         """Append a row; the file is whole at any time."""
