@@ -80,7 +80,7 @@ class RamConfig:
         )
         if self.clutter and self.canvas == 28:
             raise ValueError(
-                f"clutter is {self.clutter}, but a canvas of 28 is the digit alone; expected clutter 0 or a larger canvas"
+                f"clutter is {self.clutter}, but a canvas of 28 is the digit alone; expected 0 or a larger canvas"
             )
 
     @property

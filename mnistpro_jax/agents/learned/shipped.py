@@ -10,7 +10,7 @@ import importlib.resources
 import io
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,7 @@ def load(name: str, weights: Path | None = None) -> tuple[Any, dict[str, Any], d
     return tree, about, others
 
 
-def _parse(
-    name: str, content: bytes
-) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, np.ndarray]]:
+def _parse(name: str, content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, np.ndarray]]:
     """(what is known, parameters by path, other arrays) of a file; ValueError, without the file's name, if that is
     not what the agent needs."""
     try:
@@ -128,6 +126,8 @@ def _check_about(name: str, about: Any) -> None:
     world = about.get("world")
     if not isinstance(world, dict) or world.keys() != set(WORLD):
         raise ValueError(f"its world is {world!r}; expected the fields {', '.join(WORLD)}")
+    if not all(isinstance(value, int) for value in world.values()):
+        raise ValueError(f"its world is {world!r}; expected whole numbers, and true or false for outline")
     config = about.get("config")
     if not isinstance(config, dict):
         raise ValueError("it has no configuration")
@@ -144,13 +144,16 @@ def _check_about(name: str, about: Any) -> None:
 
 def _shapes(name: str, config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """The shape of every parameter, by path, of the network that a configuration describes."""
-    network = _NETWORKS[name](config)
-    inputs = {
-        "reader": lambda: [(1, *_NATIVE, 2)],
-        "canvas": lambda: [(1, num_features())],
-    }.get(name, lambda: [(1, config["core_size"]), (1, 256), (1, 3), (1, 2)])()
+    network: Any
+    if name == "reader":
+        network, inputs = _reader_network(config), [(1, *_NATIVE, 2)]
+    elif name == "canvas":
+        network, inputs = _actor_network(config), [(1, num_features())]
+    else:
+        network = _glimpse_network(config)
+        inputs = [(1, size) for size in (network.core_size, 256, 3, 2)]
     shown = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in inputs]
-    tree = jax.eval_shape(network.init, jax.eval_shape(lambda: jax.random.key(0)), *shown)
+    tree = jax.eval_shape(network.init, jax.random.key(0), *shown)
     return {_name_of(keys): leaf.shape for keys, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
@@ -167,14 +170,6 @@ def _actor_network(config: dict[str, Any]) -> ActorCritic:
 
 def _glimpse_network(config: dict[str, Any]) -> RecurrentAttention:
     return RecurrentAttention(core_size=_size(config, "core_size"))
-
-
-_NETWORKS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "reader": _reader_network,
-    "canvas": _actor_network,
-    "glimpse": _glimpse_network,
-    "memoryless": _glimpse_network,
-}
 
 
 def _compare(found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
