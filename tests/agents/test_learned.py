@@ -330,7 +330,11 @@ _BIAS = "params/Dense_0/bias"
         ("reader", lambda arrays, about: arrays.pop(_BIAS), f"{_BIAS} is missing"),
         ("reader", lambda arrays, about: arrays.update({f"{_BIAS}/x": np.zeros(3)}), "makes it nothing"),
         ("reader", lambda arrays, about: arrays.pop("information"), "information is missing"),
-        ("reader", lambda arrays, about: arrays.update({_BIAS: np.zeros(256, np.int32)}), "something else than"),
+        (
+            "reader",
+            lambda arrays, about: arrays.update({_BIAS: np.zeros(256, np.int32)}),
+            "something else than",
+        ),
         ("reader", lambda arrays, about: arrays.update({_BIAS: np.full(256, np.nan)}), f"{_BIAS} .*finite"),
         (
             "reader",
@@ -340,7 +344,11 @@ _BIAS = "params/Dense_0/bias"
         ("reader", lambda arrays, about: about.update(temperature=0), "temperature is 0"),
         ("reader", lambda arrays, about: about.update(temperature=float("nan")), "temperature is nan"),
         ("reader", lambda arrays, about: about.pop("temperature"), "temperature is None"),
-        ("reader", lambda arrays, about: about["config"].update(channels=["a"]), "channels .*list of numbers"),
+        (
+            "reader",
+            lambda arrays, about: about["config"].update(channels=["a"]),
+            "channels .*list of numbers",
+        ),
         ("reader", lambda arrays, about: about["config"].update(strides=[2]), "3 channels, but 1 strides"),
         ("canvas", lambda arrays, about: about["config"].pop("hidden"), "hidden None"),
         ("canvas", lambda arrays, about: about.pop("name"), "weights of None"),
@@ -375,5 +383,7 @@ def test_a_reader_carries_its_world(reader: Any) -> None:
 
 @pytest.mark.parametrize("agent", ["planner", "canvas", "glimpse", "memoryless"])
 def test_digits_of_another_size_are_refused(agent: str) -> None:
-    with pytest.raises(ValueError, match=r"digits of \(28, 28\) native pixels, but this world has \(56, 28\)"):
+    with pytest.raises(
+        ValueError, match=r"digits of \(28, 28\) native pixels, but this world has \(56, 28\)"
+    ):
         make_agent(agent, Geometry(height=448))
