@@ -145,6 +145,7 @@ def _check_about(name: str, about: Any) -> None:
 def _shapes(name: str, config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """The shape of every parameter, by path, of the network that a configuration describes."""
     network: Any
+    inputs: list[tuple[int, ...]]
     if name == "reader":
         network, inputs = _reader_network(config), [(1, *_NATIVE, 2)]
     elif name == "canvas":
