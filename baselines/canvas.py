@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from baselines.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, check_fields, check_worlds
 from baselines.held_out import HELD_OUT, split
 from baselines.optimisers import adamw_cosine
 from mnistpro_jax.agents.base import Geometry
@@ -40,7 +41,7 @@ class CanvasConfig:
     """See ``baselines.configs``. worlds: (digits, lanes, steps) of an update. needed: the least and the largest
     confidence that a lane answers from; 1 minus it is drawn uniformly on a logarithmic scale. price: of a move, in
     nats. discount: gamma; trace: lambda of the advantages. clip, entropy, epochs, minibatches: of PPO. held_out: images
-    at the training set's end that are kept for ``evaluate``."""
+    at the training set's end that are kept for ``evaluate``. Raises ValueError for a value out of range."""
 
     worlds: tuple[tuple[int, int, int], ...] = ((1, 256, 12), (2, 256, 24))
     hidden: tuple[int, ...] = (128, 64)
@@ -55,6 +56,26 @@ class CanvasConfig:
     epochs: int = 3
     minibatches: int = 8
     held_out: int = HELD_OUT
+
+    def __post_init__(self) -> None:
+        check_worlds(self.worlds, "steps", 1)
+        check_fields(
+            self,
+            hidden=COUNT,
+            updates=COUNT,
+            learning_rate=POSITIVE,
+            needed=Range(0, 1, under=True),  # nothing is surer than 1
+            price=NOT_NEGATIVE,
+            discount=SHARE,
+            trace=SHARE,
+            clip=POSITIVE,
+            entropy=NOT_NEGATIVE,
+            epochs=COUNT,
+            minibatches=Range(1, sum(lanes * steps for _, lanes, steps in self.worlds)),
+            held_out=COUNT,
+        )
+        if self.needed[0] > self.needed[1]:
+            raise ValueError(f"needed is {self.needed!r}; expected the least confidence before the largest")
 
     @property
     def network(self) -> ActorCritic:

@@ -17,24 +17,31 @@ def run(main: Callable[[], Any]) -> None:
 
         logging.set_verbosity(logging.WARNING)  # orbax says a lot
         if len(arguments) > 1:
-            raise app.UsageError(f"unexpected argument {arguments[1]!r}")
+            _say(f"error: unexpected argument {arguments[1]!r}; every value needs its flag, see --help")
+            return 1
         try:
             main()
         except TrainingInterrupted as stop:
-            print(stop, file=sys.stderr)
+            _say(str(stop))
             return 130
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
+            _say("interrupted")
             return 130
         except OSError as error:
-            print(f"error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+            where = "" if error.filename is None else f"{error.filename}: "
+            _say(f"error: {where}{error.strerror or error}")
             return 1
         except (TrainingError, ValueError) as error:
-            print(f"error: {error}", file=sys.stderr)
+            _say(f"error: {error}")
             return 1
         return 0
 
     app.run(guarded)
+
+
+def _say(message: str) -> None:
+    """One line on standard error, whatever a library's message holds."""
+    print(" ".join(message.split()), file=sys.stderr)
 
 
 def numbers(texts: list[str]) -> list[float]:

@@ -5,6 +5,8 @@ Writes ``mnistpro_jax/agents/learned/weights/NAME.npz`` with the run's configura
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import subprocess
 from pathlib import Path
@@ -16,15 +18,14 @@ import numpy as np
 from absl import flags
 
 from baselines.command import run
-from baselines.configs import config
 from baselines.prefixes import prefixes
 from baselines.reader import ReaderConfig, calibration_error
+from baselines.run_folder import RunFolder, read_run
 from mnistpro_jax.agents.learned import shipped
 
 FLAGS = flags.FLAGS
 WEIGHTS = Path(shipped.__file__).parent / "weights"
-# A network that works at native resolution was trained with these; another window would show it other pictures.
-WORLD = {"window": 64, "stride": 32, "native_factor": 8, "outline": True}
+WORLD = dict(zip(shipped.WORLD, (64, 32, 8, True), strict=True))
 
 
 def main() -> None:
@@ -33,20 +34,21 @@ def main() -> None:
     from baselines.trainers import trainer_of
 
     folder = Path(FLAGS.run)
-    about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    name, seed = about.pop("name"), about.pop("seed")
-    chosen = config(name, about)
+    stored = exportable(folder)
+    chosen = stored.config
     trainer = trainer_of(chosen)
     done, state = Checkpoints(folder / "checkpoint").restore(trainer.init(jax.random.key(0)))
-    if done < about["updates"]:
-        raise ValueError(f"{folder} has done {done} of {about['updates']} updates; train it to its end first")
+    if done < chosen.updates:
+        raise ValueError(f"{folder} has done {done} of {chosen.updates} updates; train it to its end first")
     facts: dict[str, Any] = {
-        "name": name,
-        "seed": seed,
-        "config": about,
+        "name": stored.name,
+        "seed": stored.seed,
+        "config": dataclasses.asdict(chosen),
         "commit": _commit(),
         "world": dict(WORLD),
     }
+    if stored.about:
+        facts["run"] = stored.about
     arrays: dict[str, np.ndarray] = {}
     params = getattr(state, "averaged", None)
     params = state.params if params is None else params
@@ -55,20 +57,44 @@ def main() -> None:
         arrays["information"] = np.asarray(trainer.data[2])
     out = Path(FLAGS.out)
     out.mkdir(parents=True, exist_ok=True)
-    size = shipped.save(out / f"{name}.npz", params, facts, **arrays)
-    print(
-        f"{out / name}.npz: {size:,} bytes, {json.dumps({k: v for k, v in facts.items() if k != 'config'})}"
-    )
+    file = out / f"{stored.name}.npz"
+    size = shipped.save(file, params, facts, **arrays)
+    print(f"{file}: {size:,} bytes, {json.dumps({k: v for k, v in facts.items() if k != 'config'})}")
+
+
+def exportable(folder: Path) -> RunFolder:
+    """What a run's folder says of itself. Raises OSError or ValueError as ``read_run``, and ValueError for a run that
+    makes no agent of the package."""
+    stored = read_run(folder)
+    if stored.name not in shipped.NAMES:
+        raise ValueError(
+            f"{folder} holds a run of {stored.name!r}, which is no agent of MNIST-PRO; expected one of "
+            f"{', '.join(shipped.NAMES)}"
+        )
+    source = stored.about.get("data", "mnist")
+    if source != "mnist":
+        raise ValueError(f"{folder} was trained on {source!r}; the package's agents are trained on 'mnist'")
+    remembers = getattr(stored.config, "remembers", None)
+    if remembers is not None and remembers is not (stored.name == "glimpse"):
+        raise ValueError(
+            f"{folder} holds a run of {stored.name!r} with remembers {remembers}, which is another agent; train "
+            "'glimpse' with a memory, 'memoryless' without"
+        )
+    return stored
+
+
+@functools.partial(jax.jit, static_argnames="chosen")
+def _read(chosen: ReaderConfig, params: Any, key: jax.Array, held_out: Any) -> tuple[jax.Array, jax.Array]:
+    """Logits and labels of partly revealed held-out images: float32 (500, C), int32 (500,)."""
+    shares, labels = prefixes(key, *held_out, batch=500, longest=chosen.longest, whole=0.0)
+    logits = chosen.network.apply(params, shares)
+    assert isinstance(logits, jax.Array)
+    return logits, labels
 
 
 def calibrate(chosen: ReaderConfig, params: Any, held_out: Any) -> dict[str, float]:
     """The temperature of the least loss on partly revealed held-out images, and what it does."""
-    draw = jax.jit(
-        lambda key: (lambda pair: (chosen.network.apply(params, pair[0]), pair[1]))(
-            prefixes(key, *held_out, batch=500, whole=0.0)
-        )
-    )
-    parts = [draw(key) for key in jax.random.split(jax.random.key(1), 40)]
+    parts = [_read(chosen, params, key, held_out) for key in jax.random.split(jax.random.key(1), 40)]
     logits, labels = (jnp.concatenate(part) for part in zip(*parts, strict=True))
 
     def loss(temperature: float) -> float:

@@ -17,6 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from baselines.bounds import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    SMOOTHING,
+    check_fields,
+    check_worlds,
+)
 from baselines.canvas import FLOOR
 from baselines.held_out import HELD_OUT, on_device, split
 from baselines.optimisers import Averaged, adamw_cosine
@@ -36,7 +45,7 @@ from mnistpro_jax.types import Action, pytree
 class GlimpseConfig:
     """See ``baselines.configs``. worlds: (digits, episodes, glimpses) of an update. discount: of rewards. entropy:
     its weight. policy_weight: of the policy's loss beside the cross entropy. remembers: otherwise all is
-    forgotten before every glimpse."""
+    forgotten before every glimpse. Raises ValueError for a value out of range."""
 
     worlds: tuple[tuple[int, int, int], ...] = ((1, 128, 10), (2, 96, 26))
     core_size: int = 256
@@ -50,6 +59,21 @@ class GlimpseConfig:
     smoothing: float = 0.998
     held_out: int = HELD_OUT
     augmentation: Augmentation | None = dataclasses.field(default_factory=Augmentation)
+
+    def __post_init__(self) -> None:
+        check_worlds(self.worlds, "glimpses", 2)  # one glimpse would leave no move to learn from
+        check_fields(
+            self,
+            core_size=COUNT,
+            updates=COUNT,
+            learning_rate=POSITIVE,
+            weight_decay=NOT_NEGATIVE,
+            discount=SHARE,
+            entropy=NOT_NEGATIVE,
+            policy_weight=NOT_NEGATIVE,
+            smoothing=SMOOTHING,
+            held_out=COUNT,
+        )
 
     @property
     def network(self) -> RecurrentAttention:

@@ -13,6 +13,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from baselines.bounds import NOT_NEGATIVE, SHARE, Range, check_fields
 from mnistpro_jax import bitmap
 from mnistpro_jax.agents.base import Geometry, candidates, direction_to_best
 from mnistpro_jax.picture import READABLE_HIGH, READABLE_LOW
@@ -25,7 +26,8 @@ class Augmentation:
     """Random maps of digits (the largest of each; drawn uniformly, the elastic one normally).
 
     rotation: radians. shear: ratio. scale: factor around 1. shift: native pixels. elastic: native pixels of a
-    6 x 6 grid of displacements. ink: share by which strokes are made bolder or thinner.
+    6 x 6 grid of displacements. ink: share by which strokes are made bolder or thinner. Raises ValueError for a value
+    out of range.
     """
 
     rotation: float = 0.2
@@ -34,6 +36,17 @@ class Augmentation:
     shift: float = 1.5
     elastic: float = 0.6
     ink: float = 0.25
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            rotation=NOT_NEGATIVE,
+            shear=NOT_NEGATIVE,
+            scale=Range(0, 1, under=True),
+            shift=NOT_NEGATIVE,
+            elastic=NOT_NEGATIVE,
+            ink=SHARE,
+        )
 
 
 def augment(key: jax.Array, image: jax.Array, how: Augmentation) -> jax.Array:

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from baselines.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SMOOTHING, Range, check_fields
 from baselines.held_out import HELD_OUT, on_device, split
 from baselines.optimisers import Averaged, adamw_cosine
 from mnistpro_jax.agents.learned.ram import RecurrentAttentionModel, box_means, glimpse_sensor
@@ -37,7 +38,8 @@ class RamConfig:
     """canvas: side of the picture, 28 for the digit itself. clutter: pieces of other digits, 8 x 8. shift: largest
     random displacement of a 28-pixel digit while training. glimpse, scales, glimpses: of the sensor. noise: standard
     deviation of a location while training, where the picture is 2 wide. credit: what a location answers for, ``final``
-    or ``mirrored``; ValueError for another. aims_by_sight: the location network reads the glimpse beside the core."""
+    or ``mirrored``. aims_by_sight: the location network reads the glimpse beside the core. Raises ValueError for a
+    value out of range."""
 
     canvas: int = 28
     clutter: int = 0
@@ -59,6 +61,27 @@ class RamConfig:
     def __post_init__(self) -> None:
         if self.credit not in CREDITS:
             raise ValueError(f"credit is {self.credit!r}; expected one of {', '.join(CREDITS)}")
+        check_fields(
+            self,
+            canvas=Range(28, 1024),
+            clutter=Range(0, 1000),
+            shift=Range(0, 27),  # some of the digit stays in the picture
+            glimpse=Range(1, 1024),
+            scales=Range(1, 8),  # the coarsest of 8 has boxes of 128 pixels a side
+            glimpses=Range(2, 1000),  # a single one would leave no location to learn from
+            noise=NOT_NEGATIVE,
+            batch=COUNT,
+            updates=COUNT,
+            learning_rate=POSITIVE,
+            weight_decay=NOT_NEGATIVE,
+            policy_weight=NOT_NEGATIVE,
+            smoothing=SMOOTHING,
+            held_out=COUNT,
+        )
+        if self.clutter and self.canvas == 28:
+            raise ValueError(
+                f"clutter is {self.clutter}, but a canvas of 28 is the digit alone; expected 0 or a larger canvas"
+            )
 
     @property
     def network(self) -> RecurrentAttentionModel:

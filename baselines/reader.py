@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from baselines.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, SMOOTHING, Range, check_fields
 from baselines.held_out import HELD_OUT, on_device, split
 from baselines.optimisers import Averaged, adamw_cosine
 from baselines.prefixes import Augmentation, prefixes
@@ -26,8 +27,9 @@ from mnistpro_jax.sharding import split_batch
 
 @dataclasses.dataclass(frozen=True)
 class ReaderConfig:
-    """See ``baselines.configs``. batch: digits an update. held_out: images at the training set's end that are
-    never trained on. smoothing: of the averaged parameters, per update."""
+    """See ``baselines.configs``. batch: digits an update, a multiple of 4: half come alone, half in pairs. held_out:
+    images at the training set's end that are never trained on. smoothing: of the averaged parameters, per update.
+    Raises ValueError for a value out of range."""
 
     channels: tuple[int, ...] = (32, 64, 128)
     strides: tuple[int, ...] = (2, 2, 2)
@@ -41,6 +43,28 @@ class ReaderConfig:
     longest: int = 24
     whole: float = 0.15
     augmentation: Augmentation = dataclasses.field(default_factory=Augmentation)
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            channels=COUNT,
+            strides=Range(1, 28),
+            hidden=COUNT,
+            updates=COUNT,
+            batch=COUNT,
+            learning_rate=POSITIVE,
+            weight_decay=NOT_NEGATIVE,
+            smoothing=SMOOTHING,
+            held_out=COUNT,
+            longest=Range(1, 1000),
+            whole=SHARE,
+        )
+        if len(self.channels) != len(self.strides):
+            raise ValueError(
+                f"channels is {self.channels!r} and strides {self.strides!r}; expected as many of one as of the other"
+            )
+        if self.batch % 4:
+            raise ValueError(f"batch is {self.batch}; expected a multiple of 4: half alone, half in pairs")
 
     @property
     def network(self) -> ReaderNetwork:
@@ -109,7 +133,7 @@ def _score(
 ) -> dict[str, jax.Array]:
     """On as many draws as there are held-out images: accuracy, loss and expected calibration error (15 bins)."""
     images, labels, about = data
-    chunk = 500
+    chunk = min(500, len(labels))
 
     def score(carry: None, part: Any) -> tuple[None, tuple[jax.Array, jax.Array]]:
         key, images, labels = part

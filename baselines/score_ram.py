@@ -7,7 +7,6 @@ line: the mean over the runs and the standard deviation between them. Prints Mar
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import jax
@@ -15,8 +14,8 @@ import numpy as np
 from absl import flags
 
 from baselines.command import run
-from baselines.configs import config
 from baselines.ram import RamConfig, error_percent
+from baselines.run_folder import read_run
 from baselines.score import spread
 from mnistpro_jax import data
 from mnistpro_jax.cli.terminal import progress
@@ -41,16 +40,16 @@ class RamScore:
 def score(folder: Path) -> RamScore:
     """The errors of a finished run on the test split.
 
-    Raises ValueError for a folder of something else, or of a run that has not finished; OSError where there is none.
+    Raises ValueError for a damaged folder, one of something else, or of a run that has not finished; OSError where
+    there is none.
     """
     from baselines.loop import Checkpoints
     from baselines.trainers import trainer_of
 
-    about = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    name, seed = about.pop("name"), about.pop("seed")
-    chosen = config(name, about)
+    stored = read_run(folder)
+    chosen = stored.config
     if not isinstance(chosen, RamConfig):
-        raise ValueError(f"{folder} holds a run of {name!r}; expected one of {', '.join(PUBLISHED)}")
+        raise ValueError(f"{folder} holds a run of {stored.name!r}; expected one of {', '.join(PUBLISHED)}")
     done, state = Checkpoints(folder / "checkpoint").restore(trainer_of(chosen).init(jax.random.key(0)))
     if done < chosen.updates:
         raise ValueError(
@@ -61,7 +60,7 @@ def score(folder: Path) -> RamScore:
     images, labels = jax.device_put(test.images), jax.device_put(test.labels.astype(np.int32))
     keys = [jax.random.key(number) for number in range(STARTS)]
     errors = [error_percent(chosen, state.averaged, key, images, labels) for key in keys]
-    return RamScore(name, done, seed, tuple(errors))
+    return RamScore(stored.name, done, stored.seed, tuple(errors))
 
 
 def table(scores: list[RamScore]) -> str:

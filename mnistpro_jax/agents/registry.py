@@ -158,7 +158,7 @@ def _glimpse(
     from mnistpro_jax.agents.learned.glimpse import GlimpsePolicy
 
     params, network, about = shipped.load_glimpse(name, weights)
-    shipped.check_world(name, about, world)
+    shipped.check_world(name, about["world"], world)
     return GlimpsePolicy(params, confidence, max_moves, world, network, about["config"]["remembers"])
 
 
@@ -174,14 +174,17 @@ def _with_network(
 ) -> Policy[Any]:
     from mnistpro_jax.agents.learned import shipped
     from mnistpro_jax.agents.learned.explorer import LearnedExplorer
+    from mnistpro_jax.agents.learned.reader import LearnedReader
 
     if reader is None:
-        reader, about = shipped.load_reader(weights)
-        shipped.check_world(name, about, world)
+        reader, _ = shipped.load_reader(weights)
+    if isinstance(reader, LearnedReader):
+        shipped.check_world(name, dict(reader.world), world)
+    _check_fit(reader, world)
     explorer: Explorer
     if name == "canvas":
         params, network, about = shipped.load_actor(weights)
-        shipped.check_world(name, about, world)
+        shipped.check_world(name, about["world"], world)
         explorer = LearnedExplorer(params, world, network)
     else:
         explorer = PriorCoverage(jnp.asarray(discount, jnp.float32), jnp.asarray(floor, jnp.float32), world)
@@ -196,13 +199,17 @@ def _reader(name: str, world: Geometry, reader: Reader | None, dataset: Dataset 
                 'mnistpro_jax.data.load("mnist", "train")) or a reader built from one'
             )
         reader = build_reader(dataset, native_factor=world.native_factor)
+    _check_fit(reader, world)
+    return reader
+
+
+def _check_fit(reader: Reader, world: Geometry) -> None:
     native = (world.native_height, world.native_width)
     if reader.information.shape != native or reader.cell != world.native_factor**2:
         raise ValueError(
             f"the reader knows digits of {reader.information.shape} native pixels of {reader.cell} canvas "
             f"pixels, but the world has {native} of {world.native_factor**2}; build one for this world"
         )
-    return reader
 
 
 def _explorer(

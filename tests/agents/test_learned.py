@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from baselines.score import parameters
 from mnistpro_jax import data
 from mnistpro_jax.agents import Geometry, make_agent
 from mnistpro_jax.agents.explorers import PriorCoverage, Sight
@@ -248,3 +251,139 @@ def test_too_large_weights_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at most"):
         shipped.save(tmp_path / "big.npz", params, {})
     assert not (tmp_path / "big.npz").exists()
+
+
+def test_numbers_that_half_precision_does_not_hold_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "reader.npz"
+    for number in (np.nan, np.inf, 1e6):
+        with pytest.raises(ValueError, match="params/bias .*not finite"):
+            shipped.save(path, {"params": {"bias": np.asarray([0, number], np.float32)}}, {})
+    with pytest.raises(ValueError, match="information .*not finite"):
+        shipped.save(path, {}, {}, information=np.asarray([np.nan]))
+    assert not path.exists()
+
+
+@functools.cache
+def _stored(name: str) -> dict[str, np.ndarray]:
+    with np.load(WEIGHTS / f"{name}.npz") as stored:
+        return {key: stored[key] for key in stored.files}
+
+
+def _rewritten(path: Path, name: str, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+    """An agent's file again, after a change of its arrays and of what is known about them."""
+    arrays: dict[str, Any] = dict(_stored(name))
+    about = json.loads(str(arrays.pop("about")))
+    change(arrays, about)
+    np.savez(path, **arrays, about=np.array(json.dumps(about)))
+
+
+def _refused(name: str, folder: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        shipped.load(name, folder)
+    text = str(caught.value)
+    assert str(folder / f"{name}.npz") in text
+    assert "baselines.export" in text
+    assert "\n" not in text
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    whole = (WEIGHTS / "canvas.npz").read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0x10
+    for content in (b"", b"no weights", whole[: len(whole) // 2], whole[:-1], bytes(flipped)):
+        (tmp_path / "canvas.npz").write_bytes(content)
+        _refused("canvas", tmp_path, "no file of weights, or a damaged one")
+    np.savez(tmp_path / "canvas.npz", x=np.zeros(3))
+    _refused("canvas", tmp_path, "the entry 'about' is missing")
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    (tmp_path / "x.npy").rename(tmp_path / "canvas.npz")
+    _refused("canvas", tmp_path, "no file of weights, or a damaged one")
+    np.savez(tmp_path / "canvas.npz", about=np.array("{"))
+    _refused("canvas", tmp_path, "the entry 'about' is damaged")
+    np.savez(tmp_path / "canvas.npz", about=np.array("[]"))
+    _refused("canvas", tmp_path, "the entry 'about' is no JSON object")
+
+
+@pytest.mark.parametrize(
+    ("held", "name"),
+    [("reader", "canvas"), ("glimpse", "canvas"), ("memoryless", "glimpse"), ("glimpse", "memoryless")],
+)
+def test_weights_of_another_agent_are_refused(tmp_path: Path, held: str, name: str) -> None:
+    shutil.copy(WEIGHTS / f"{held}.npz", tmp_path / f"{name}.npz")
+    _refused(name, tmp_path, f"weights of '{held}', not of '{name}'")
+    with pytest.raises(ValueError, match="not of"):
+        parameters(name, tmp_path if name != "canvas" else _with_a_reader(tmp_path))
+
+
+def _with_a_reader(folder: Path) -> Path:
+    shutil.copy(WEIGHTS / "reader.npz", folder)
+    return folder
+
+
+_BIAS = "params/Dense_0/bias"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("reader", lambda arrays, about: arrays.update({_BIAS: np.zeros(3)}), rf"{_BIAS} is of shape \(3,\)"),
+        ("reader", lambda arrays, about: arrays.pop(_BIAS), f"{_BIAS} is missing"),
+        ("reader", lambda arrays, about: arrays.update({f"{_BIAS}/x": np.zeros(3)}), "makes it nothing"),
+        ("reader", lambda arrays, about: arrays.pop("information"), "information is missing"),
+        (
+            "reader",
+            lambda arrays, about: arrays.update({_BIAS: np.zeros(256, np.int32)}),
+            "something else than",
+        ),
+        ("reader", lambda arrays, about: arrays.update({_BIAS: np.full(256, np.nan)}), f"{_BIAS} .*finite"),
+        (
+            "reader",
+            lambda arrays, about: arrays.update(information=np.full((28, 28), np.nan)),
+            "information .*finite",
+        ),
+        ("reader", lambda arrays, about: about.update(temperature=0), "temperature is 0"),
+        ("reader", lambda arrays, about: about.update(temperature=float("nan")), "temperature is nan"),
+        ("reader", lambda arrays, about: about.pop("temperature"), "temperature is None"),
+        (
+            "reader",
+            lambda arrays, about: about["config"].update(channels=["a"]),
+            "channels .*list of numbers",
+        ),
+        ("reader", lambda arrays, about: about["config"].update(strides=[2]), "3 channels, but 1 strides"),
+        ("canvas", lambda arrays, about: about["config"].pop("hidden"), "hidden None"),
+        ("canvas", lambda arrays, about: about.pop("name"), "weights of None"),
+        ("canvas", lambda arrays, about: about.pop("config"), "no configuration"),
+        ("canvas", lambda arrays, about: about["world"].update(depth=3), "'depth': 3.*expected the fields"),
+        ("canvas", lambda arrays, about: about.update(world={}), "expected the fields window"),
+        ("canvas", lambda arrays, about: about["world"].update(window=[64]), "expected whole numbers"),
+        ("glimpse", lambda arrays, about: about["config"].update(core_size=128), r"makes it \(128"),
+        ("glimpse", lambda arrays, about: about["config"].update(core_size=0), "core_size 0"),
+        ("glimpse", lambda arrays, about: about["config"].update(remembers=False), "remembers False"),
+    ],
+)
+def test_files_that_do_not_fit_the_agent_are_refused(
+    tmp_path: Path, name: str, change: Callable[[dict[str, Any], dict[str, Any]], None], message: str
+) -> None:
+    _rewritten(tmp_path / f"{name}.npz", name, change)
+    _refused(name, tmp_path, message)
+
+
+def test_a_reader_carries_its_world(reader: Any) -> None:
+    """Whoever passes the reader is refused as one who has it loaded."""
+    for agent in ("planner", "canvas"):
+        for window in (48, 96):
+            with pytest.raises(ValueError, match=f"'{agent}' was trained for window 64"):
+                make_agent(agent, Geometry(window=window), reader=reader)
+        for digits in (1, 2, 5):
+            make_agent(agent, Geometry(width=224 * digits, num_digits=digits), reader=reader)
+    unknown = dataclasses.replace(reader, world=())
+    with pytest.raises(ValueError, match="the reader knows digits of"):
+        make_agent("planner", Geometry(height=448, width=448, native_factor=16), reader=unknown)
+
+
+@pytest.mark.parametrize("agent", ["planner", "canvas", "glimpse", "memoryless"])
+def test_digits_of_another_size_are_refused(agent: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"digits of \(28, 28\) native pixels, but this world has \(56, 28\)"
+    ):
+        make_agent(agent, Geometry(height=448))

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from absl import app
+
+from baselines.command import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,10 +46,16 @@ def test_a_tiny_run_and_another_configuration(tmp_path: Path) -> None:
     assert "is at update 3 of 4" in unfinished.stderr.splitlines()[-1]
 
 
+def test_nonsense_that_absl_finds_is_no_traceback() -> None:
+    done = _run("train", "--config", "nope")
+    assert done.returncode != 0
+    assert "reader_tiny" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("module", "arguments", "expected"),
     [
-        ("train", ("--config", "nope"), "reader_tiny"),
         ("train", ("--config", "reader", "extra"), "unexpected argument 'extra'"),
         ("export", ("--run", "/nowhere"), "/nowhere/config.json: No such file"),
         ("tune", ("--confidences", "0.9x"), "'0.9x' is not a list of numbers"),
@@ -54,6 +63,33 @@ def test_a_tiny_run_and_another_configuration(tmp_path: Path) -> None:
 )
 def test_nonsense_is_one_line(module: str, arguments: tuple[str, ...], expected: str) -> None:
     done = _run(module, *arguments)
-    assert done.returncode != 0
-    assert expected in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert expected in line
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "line"),
+    [
+        (ValueError("two\nlines"), 1, "error: two lines"),
+        (OSError("no file of that kind"), 1, "error: no file of that kind"),
+        (OSError(2, "No such file", "x"), 1, "error: x: No such file"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_every_error_is_one_line(
+    raised: BaseException,
+    code: int,
+    line: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def main() -> None:
+        raise raised
+
+    codes: list[int] = []
+    monkeypatch.setattr(app, "run", lambda guarded: codes.append(guarded(["program"])))
+    run(main)
+    assert codes == [code]
+    assert capsys.readouterr().err == line + "\n"

@@ -25,7 +25,8 @@ class LearnedReader:
 
     params: of ``network``. temperature: float32 (), what the logits are divided by. information: float32 (28, 28),
     share of the training images' variance in each native pixel, summing to 1 (what a planner weighs unseen pixels
-    with). cell: canvas pixels per native pixel, squared.
+    with). cell: canvas pixels per native pixel, squared. world: (field, value) of each field of ``Geometry`` that its
+    training fixed; empty where nothing is known of it.
     """
 
     params: Any
@@ -33,6 +34,7 @@ class LearnedReader:
     information: jax.Array
     network: ReaderNetwork = static_field(default=ReaderNetwork())
     cell: int = static_field(default=64)
+    world: tuple[tuple[str, int], ...] = static_field(default=())
 
     def posterior(self, fused: FusedCanvas) -> DigitBeliefs:
         """What the revealed pixels say. fused: uint8 (28, 28 n) counts."""
