@@ -141,7 +141,7 @@ def main() -> None:
             f"{100 * row.accuracy:.2f} %",
             f"{row.steps:.2f}",
             f"{row.gained:.3f}",
-            f"{row.path_bits:.2f}",
+            "" if np.isnan(row.path_bits) else f"{row.path_bits:.2f}",
         )
     Console().print(table)
     best = max(rows, key=lambda row: (row.gained, row.confidence))
