@@ -75,7 +75,7 @@ def scores(
 
 
 def _observed(played: Evaluation, weights: Path | None) -> Score:
-    accuracy = float(np.mean(played.control_correct))
+    accuracy = float(np.mean(np.asarray(played.control_correct)))
     size = parameters("planner", weights)
     return Score(OBSERVED, played.settings.level, float("nan"), accuracy, parameters=size)
 
@@ -152,7 +152,7 @@ def spread(values: list[float], digits: int, unit: str = "") -> str:
 
 def main() -> None:
     """Score."""
-    folders = [Path(name) for name in FLAGS.weights] or [None]
+    folders: list[Path | None] = [Path(name) for name in FLAGS.weights] or [None]
     confidences = numbers(FLAGS.confidences)
     levels = whole_numbers(FLAGS.levels, 1, LARGEST_LEVEL)
     if not levels:

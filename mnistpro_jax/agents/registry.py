@@ -46,11 +46,11 @@ _READS_WITH = {
 # 0.1. A discount of 0.85 takes 10 % more steps with two digits; 32 particles take 2 % fewer.
 DEFAULT_CONFIDENCE = (0.95, 0.9)  # for one digit, for more
 # By the same reward on the same held-out images: `python -m baselines.tune --agent NAME --level 1 --episodes 4000`, and
-# `--level 2 --episodes 2000` (memoryless: with lower ones in `--confidences` than its own list). For one digit
-# flat from 0.95 to 0.995 for planner and canvas (9.47 to 9.52), so that the reward chooses none of these: 0.99 is one of
-# the surer ones. Highest at 0.95 for glimpse (9.36); for two at 0.95 for planner (8.20) and canvas (8.29), at 0.9 for
-# glimpse (7.33). Without a memory it does not pay to look for long: highest at 0.6 for one digit (6.36); of two the
-# agent sees one, so that the sooner it answers the better.
+# `--level 2 --episodes 2000` (for memoryless with lower `--confidences` than the script's own). For one digit flat from
+# 0.95 to 0.995 for planner and canvas (9.47 to 9.52), so that the reward chooses none of these; 0.99 is a surer
+# one. Highest at 0.95 for glimpse (9.36); for two at 0.95 for planner (8.20) and canvas (8.29), at 0.9 for glimpse
+# (7.33). Without a memory it does not pay to look for long: highest at 0.6 for one digit (6.36); of two the agent sees
+# one, so that the sooner it answers the better.
 LEARNED_CONFIDENCE = {
     "memoryless": (0.6, 0.02),
     "planner": (0.99, 0.95),

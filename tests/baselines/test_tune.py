@@ -55,9 +55,8 @@ def test_weights_that_know_the_held_out_images_are_refused(tmp_path: Path) -> No
         check("glimpse", [0.5], tmp_path)
 
 
-@pytest.mark.parametrize("level", [1, 2])
 def test_a_bank_agent_is_asked_about_images_that_its_bank_lacks(
-    level: int, mnist_test: Dataset, monkeypatch: pytest.MonkeyPatch
+    mnist_test: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 200 images the last 40 are shown, and the bank holds the first 160. Rollouts have tests of their own."""
     small = dataclasses.replace(mnist_test, images=mnist_test.images[:200], labels=mnist_test.labels[:200])
@@ -76,9 +75,7 @@ def test_a_bank_agent_is_asked_about_images_that_its_bank_lacks(
         return SimpleNamespace(statistics=statistics, kinds=np.zeros((2, 36), np.int8))
 
     monkeypatch.setattr(command, "rollout", playing)
-    rows = tune(
-        "coverage", level, 24, [0.5, 0.75], small, 40, report=lambda what, done, total: said.add(what)
-    )
+    rows = tune("coverage", 2, 24, [0.5, 0.75], small, 40, report=lambda what, done, total: said.add(what))
     assert rows == [Row(0.5, 0.5, 4.5, 0.25, 0), Row(0.75, 0.5, 5.75, 0.375, 0)]
     assert {"coverage, confidence 0.5: compiling", "coverage, confidence 0.75: episodes"} <= said
     (bank, first), (same_bank, second) = played
@@ -86,7 +83,7 @@ def test_a_bank_agent_is_asked_about_images_that_its_bank_lacks(
     np.testing.assert_array_equal(first.reader.labels, small.labels[:160])
     np.testing.assert_array_equal(first.reader.templates, native_counts(small.images[:160]))
     scenes = np.asarray(bank.episodes.scenes)
-    assert scenes.shape == (24, level)
+    assert scenes.shape == (24, 2)
     for tiles in scenes[:4]:
         shown = np.asarray(bank.indices)[tiles, 0]
         np.testing.assert_array_equal(np.asarray(bank.answers)[tiles, 0], small.labels[160:][shown])
