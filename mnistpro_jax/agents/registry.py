@@ -52,8 +52,8 @@ DEFAULT_CONFIDENCE = (0.95, 0.9)  # for one digit, for more
 # 0.95 to 0.995 for planner and canvas (9.47 to 9.52), so that the reward chooses none of these; 0.99 is a surer one.
 # Highest at 0.95 for glimpse (9.36); for two at 0.95 for planner (8.20) and canvas (8.29), at 0.9 for glimpse (7.33).
 # Without a memory it does not pay to look for long: for one digit flat from 0.6 to 0.7 (6.35 to 6.43), where 0.6 takes
-# the fewest steps (3.4; 0.7: 7.3); of two the agent sees one, so that it does best to answer at once or nearly (-8.96 at
-# 0.02, -8.87 at 0.05, -16.42 at 0.1).
+# the fewest steps (3.4; 0.7: 7.3); of two the agent sees one, so that it does best to answer at once or nearly (-8.96
+# at 0.02, -8.87 at 0.05, -16.42 at 0.1).
 LEARNED_CONFIDENCE = {
     "memoryless": (0.6, 0.02),
     "planner": (0.99, 0.95),
