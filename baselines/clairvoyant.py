@@ -173,6 +173,8 @@ def row(name: str, confidence: float, played: Trajectories) -> str:
 def main() -> None:
     """Compare."""
     confidences = numbers(FLAGS.confidences)
+    if not confidences:
+        raise ValueError("--confidences is empty; expected numbers, as in 0.95,0.99")
     lines = ["| explorer | confidence | accuracy | steps |", "|---|---|---|---|"]
     for name in (NAME, *BESIDE):
         agent = "planner" if name == NAME else name

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from absl import app, logging
+
+from mnistpro_jax.cli import options
 
 
 def run(main: Callable[[], Any]) -> None:
@@ -45,8 +48,37 @@ def _say(message: str) -> None:
 
 
 def numbers(texts: list[str]) -> list[float]:
-    """A flag's list of numbers; ValueError for what is none."""
+    """A flag's list of confidences; ValueError for what is none (as ``mnistpro evaluate`` has it), or comes twice."""
     try:
-        return [float(text) for text in texts]
+        for text in texts:
+            float(text)
     except ValueError as error:
         raise ValueError(f"{','.join(texts)!r} is not a list of numbers, as in 0.9,0.95") from error
+    return _parsed(texts, options.confidence)
+
+
+def whole_numbers(texts: list[str], low: int, high: int) -> list[int]:
+    """A flag's list of whole numbers in low..high; ValueError for what is none, or comes twice."""
+    return _parsed(texts, options.whole(low, high))
+
+
+def each_once(flag: str, values: Sequence[Any]) -> None:
+    """ValueError for a value that comes again: its rows would be those of the first, and pass for another run."""
+    for number, value in enumerate(values):
+        if value in values[:number]:
+            raise ValueError(f"{flag} has {value} twice; name each once")
+
+
+def exact(value: float) -> str:
+    """The shortest text that is this number and no other."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def _parsed(texts: list[str], parse: Callable[[str], Any]) -> list[Any]:
+    try:
+        values = [parse(text) for text in texts]
+    except argparse.ArgumentTypeError as error:
+        raise ValueError(str(error)) from None
+    each_once(repr(",".join(texts)), values)
+    return values

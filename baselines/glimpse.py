@@ -150,7 +150,7 @@ def _loss(
         bank_key, walk_key = jax.random.split(world_key)
         env, params = _world(bank_key, data, digits, episodes, config.augmentation)
         walk = play(config, weights, env, params, walk_key, episodes, glimpses, greedy=False)
-        # Summed over time, as the paper does: a mean would weigh every glimpse by the length of the episode.
+        # The mean over glimpses as well: worlds of many glimpses weigh as much as those of few.
         reading.append(-jnp.sum(jnp.mean(walk.log_prob, axis=(1, 2))) / glimpses)
         score = jax.lax.stop_gradient(jnp.sum(jnp.maximum(walk.log_prob, FLOOR), axis=-1))
         returns.append(discounted(score[1:] - score[:-1], config.discount).reshape(-1))

@@ -1,4 +1,10 @@
-"""Images that nothing is trained on: the last ones of the training split."""
+"""Images that no network's parameters are trained on: the last ones of the training split.
+
+Choices are made on them: when a network is good, a reader's temperature (``baselines.export``), thresholds
+(``baselines.tune``). One thing of a learned reader does come from all training images, these included: its map of prior
+information (``baselines.reader.information``), the variance of each pixel, by which planner and canvas agent look. It
+knows no labels.
+"""
 
 from __future__ import annotations
 

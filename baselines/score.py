@@ -8,6 +8,7 @@ what the reader reads of the whole canvases: from no memory to all of it in one 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,9 +16,11 @@ import jax
 import numpy as np
 from absl import flags
 
-from baselines.command import numbers, run
+from baselines.command import each_once, exact, numbers, run, whole_numbers
+from mnistpro_jax.agents import agent_names, make_agent
 from mnistpro_jax.agents.learned import shipped
-from mnistpro_jax.agents.registry import agent_names, is_learned, reads_with
+from mnistpro_jax.agents.registry import is_learned, reads_with
+from mnistpro_jax.cli.options import LARGEST_LEVEL
 from mnistpro_jax.cli.terminal import progress
 from mnistpro_jax.evaluation import Evaluation, EvaluationRequest, Report, evaluate
 from mnistpro_jax.metrics import path_entropy
@@ -72,28 +75,62 @@ def scores(
 
 
 def _observed(played: Evaluation, weights: Path | None) -> Score:
-    accuracy = float(np.mean(played.control_correct))
+    accuracy = float(np.mean(np.asarray(played.control_correct)))
     size = parameters("planner", weights)
     return Score(OBSERVED, played.settings.level, float("nan"), accuracy, parameters=size)
 
 
 def parameters(agent: str, weights: Path | None = None) -> int:
     """How many numbers the agent's networks have learned, its reader's included."""
-    reads_canvases = reads_with(agent) == "network"
-    files = (["reader"] if reads_canvases else []) + ([] if agent == "planner" else [agent])
-    trees = [shipped.load(name, weights)[0] for name in files]
+    trees = [shipped.load(name, weights)[0] for name in networks(agent)]
     return sum(leaf.size for tree in trees for leaf in jax.tree.leaves(tree))
+
+
+def networks(agent: str) -> list[str]:
+    """The files of weights that a learned agent plays with, its own last."""
+    return (["reader"] if reads_with(agent) == "network" else []) + ([] if agent == "planner" else [agent])
+
+
+def check(agents: Sequence[str], folders: Sequence[Path | None]) -> None:
+    """ValueError, before anything plays, for agents that did not learn, for weights that are not there or do not fit,
+    and for two folders that are one training run."""
+    if not agents:
+        raise ValueError(f"there is no agent to score; expected some of {', '.join(LEARNED)}")
+    for agent in agents:
+        if agent not in LEARNED:
+            raise ValueError(f"{agent!r} is no learned agent; expected some of {', '.join(LEARNED)}")
+    each_once("--agents", agents)
+    for agent in agents:
+        runs: dict[bytes, Path] = {}
+        for folder in folders:
+            make_agent(agent, weights=folder)
+            if folder is None:
+                continue
+            same = runs.setdefault(_digest(networks(agent)[-1], folder), folder)
+            if same is not folder:
+                raise ValueError(
+                    f"--weights: {agent!r} has the same weights in {same} and in {folder}; name each training run once"
+                )
+
+
+def _digest(network: str, folder: Path | None) -> bytes:
+    """Of a network's numbers: one training run gives one, wherever it lies."""
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(shipped.load(network, folder)[0]):
+        digest.update(np.asarray(leaf).tobytes())
+    return digest.digest()
 
 
 def table(rows: Iterable[Score]) -> str:
     """Scores as a Markdown table; those that differ in nothing but the weights become one row."""
-    groups: dict[tuple[str, int, str], list[Score]] = {}
+    groups: dict[tuple[str, int, float | None], list[Score]] = {}
     for row in rows:
-        key = (row.agent, row.level, "" if np.isnan(row.confidence) else f"{row.confidence:g}")
+        key = (row.agent, row.level, None if np.isnan(row.confidence) else row.confidence)
         groups.setdefault(key, []).append(row)
     lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
     for (agent, level, confidence), group in groups.items():
-        cells = [f"`{agent}`" if agent in LEARNED else agent, str(level), confidence]
+        shown = "" if confidence is None else exact(confidence)
+        cells = [f"`{agent}`" if agent in LEARNED else agent, str(level), shown]
         cells += [
             spread([100 * row.accuracy for row in group], 2, " %"),
             spread([row.steps for row in group], 2),
@@ -115,28 +152,34 @@ def spread(values: list[float], digits: int, unit: str = "") -> str:
 
 def main() -> None:
     """Score."""
-    folders = [Path(name) for name in FLAGS.weights] or [None]
+    folders: list[Path | None] = [Path(name) for name in FLAGS.weights] or [None]
     confidences = numbers(FLAGS.confidences)
+    levels = whole_numbers(FLAGS.levels, 1, LARGEST_LEVEL)
+    if not levels:
+        raise ValueError("--levels is empty; expected numbers of digits, as in 1,2")
+    check(FLAGS.agents, folders)
     rows, seen = [], set()
-    for level in numbers(FLAGS.levels):
+    for level in levels:
         for agent in FLAGS.agents:
             for folder in folders:
-                print(f"{agent}, level {level:g}, {folder or 'the weights in the package'}", flush=True)
+                print(f"{agent}, level {level}, {folder or 'the weights in the package'}", flush=True)
                 with progress() as report:
-                    played = list(scores(agent, int(level), FLAGS.episodes, confidences, folder, report))
+                    played = list(scores(agent, level, FLAGS.episodes, confidences, folder, report))
                 for score in played:
-                    # Several agents share a reader: its row comes once for each folder.
-                    once = (score.agent, score.level, folder)
-                    if score.agent != OBSERVED or once not in seen:
-                        rows.append(score)
-                    seen.add(once)
+                    if score.agent == OBSERVED:
+                        # Several agents, and several runs of one, may share a reader: its row is of readers.
+                        once = (level, _digest("reader", folder))
+                        if once in seen:
+                            continue
+                        seen.add(once)
+                    rows.append(score)
     print(table(rows))
 
 
 if __name__ == "__main__":
     flags.DEFINE_list("agents", list(LEARNED), f"Some of {', '.join(LEARNED)}.")
-    flags.DEFINE_list("levels", ["1", "2"], "Numbers of digits.")
-    flags.DEFINE_list("confidences", [], "From which to answer; default: each agent's own.")
+    flags.DEFINE_list("levels", ["1", "2"], f"Numbers of digits, 1 to {LARGEST_LEVEL}.")
+    flags.DEFINE_list("confidences", [], "From which to answer, 0 or more; default: each agent's own.")
     flags.DEFINE_integer(
         "episodes", 10_000, "Episodes of the test split for each agent and confidence.", lower_bound=1
     )

@@ -22,6 +22,7 @@ from PIL import Image
 import mnistpro_jax
 from mnistpro_jax import data, evaluation, registration
 from mnistpro_jax.agents import agent_names
+from mnistpro_jax.agents.learned import shipped
 from mnistpro_jax.analysis.outcomes import Outcomes
 from mnistpro_jax.analysis.records import read_episodes
 from mnistpro_jax.cli import main
@@ -32,6 +33,7 @@ from tests.episodes import mnist_test
 from tests.reference import ReferenceEpisode
 
 COUNT = 20
+WEIGHTS = Path(shipped.__file__).parent / "weights"
 RANDOM = ["evaluate", "--agent", "random", "--episodes", str(COUNT), "--seed", "5"]
 
 
@@ -329,6 +331,30 @@ def test_frontier_sweeps_agents_and_draws(tmp_path: Path, capsys: pytest.Capture
     assert "0.99" in text and "published" in text
 
 
+def test_frontier_refuses_before_anything_plays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played: list[Any] = []
+    monkeypatch.setattr(evaluation, "prepare", lambda *args: played.append(args))
+    weights, taken = tmp_path / "weights", tmp_path / "taken"
+    weights.mkdir()
+    taken.mkdir()
+    (weights / "reader.npz").write_bytes((WEIGHTS / "reader.npz").read_bytes())
+    # The planner could play with what is there; the canvas agent, which comes later, could not.
+    for arguments, expected in (
+        (
+            ["--agents", "planner", "canvas", "--weights", str(weights)],
+            f"no weights 'canvas' lie in {weights}",
+        ),
+        (["--agents", "planner", "--out", str(taken)], f"{taken} is a folder"),
+    ):
+        assert main(["frontier", *arguments]) == 2
+        text = one_line(capsys)
+        assert expected in text and ".part" not in text
+    assert played == []
+    assert sorted(os.listdir(tmp_path)) == ["taken", "weights"]
+
+
 # ---- agents, envs, help ------------------------------------------------------------------------------------
 
 
@@ -494,6 +520,10 @@ def test_render_names_the_runs_of_a_sweep(
         (["frontier", "--agents", "random"], "no confidence"),
         (["frontier", "--agents", "oracle"], ", ".join(agent_names())),
         (["frontier", "--out", "/nowhere/at/all.png"], "there is no folder"),
+        (["frontier", "--out", "/"], "--out: / is a folder"),
+        (["frontier", "--out", "/proc/x.png"], "cannot write to the folder /proc"),
+        (["frontier", "--agents", "observer", "coverage", "--weights", "/nowhere"], "has trained weights"),
+        (["frontier", "--level", "3", "--episodes", "published"], "levels 1 and 2"),
         (["render", "somewhere"], "--episode"),
         (["render", "somewhere", "--episode", "-1"], "0 or more"),
         (["render", "somewhere", "--episode", "1", "--gif", "--sheet"], "--gif"),

@@ -50,33 +50,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    import importlib.util
-
-    from mnistpro_jax.agents.registry import has_confidence, is_learned
+    from mnistpro_jax.agents.registry import has_confidence, is_learned, make_agent
     from mnistpro_jax.analysis.frontier import CONFIDENCES, draw_frontier
-    from mnistpro_jax.evaluation import EvaluationRequest, evaluate
+    from mnistpro_jax.evaluation import EvaluationRequest, check, evaluate
 
-    confidences = tuple(dict.fromkeys(arguments.confidence or CONFIDENCES))
-    for agent in arguments.agents:
+    agents = tuple(dict.fromkeys(arguments.agents))
+    for agent in agents:
         if not has_confidence(agent):
             raise CliError(f"agent {agent!r} has no confidence to sweep; leave it out")
+    if arguments.weights is not None and not any(is_learned(agent) for agent in agents):
+        raise CliError(f"none of {', '.join(agents)} has trained weights; leave the folder of weights out")
+    requests = {
+        agent: EvaluationRequest(
+            level=arguments.level,
+            agent=agent,
+            episodes=arguments.episodes,
+            seed=arguments.seed,
+            confidences=tuple(dict.fromkeys(arguments.confidence or CONFIDENCES)),
+            # Agents without weights of their own keep their place beside the others.
+            weights=arguments.weights if is_learned(agent) else None,
+        )
+        for agent in agents
+    }
+    # All that can be refused is refused before the first agent plays, which may take hours.
+    for agent, request in requests.items():
+        check(request)
+        if is_learned(agent):
+            make_agent(agent, weights=request.weights)
     if arguments.out is not None:
-        if not arguments.out.absolute().parent.is_dir():
-            raise CliError(f"--out: there is no folder {arguments.out.absolute().parent}")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise CliError("the picture needs matplotlib: pip install matplotlib (or leave --out away)")
+        _check_out(arguments.out)
     sweeps: dict[str, list[dict[str, Any]]] = {}
     with progress() as report:
-        for agent in dict.fromkeys(arguments.agents):
-            request = EvaluationRequest(
-                level=arguments.level,
-                agent=agent,
-                episodes=arguments.episodes,
-                seed=arguments.seed,
-                confidences=confidences,
-                # Agents without weights of their own keep their place beside the others.
-                weights=arguments.weights if is_learned(agent) else None,
-            )
+        for agent, request in requests.items():
             sweeps[agent] = [run.summary for run in evaluate(request, report)]
     if arguments.out is not None:
         draw_frontier(arguments.out, arguments.level, sweeps)
@@ -93,3 +98,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         note(f"the picture is {arguments.out}")
     return 0
+
+
+def _check_out(path: Path) -> None:
+    """CliError for a picture that could not be written."""
+    import importlib.util
+    import tempfile
+
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise CliError(f"--out: there is no folder {folder}")
+    if path.is_dir():
+        raise CliError(f"--out: {path} is a folder; expected the name of a PNG file")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise CliError(f"--out: cannot write to the folder {folder}: {error.strerror}") from None
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CliError("the picture needs matplotlib: pip install matplotlib (or leave --out away)")

@@ -197,7 +197,7 @@ def test_the_sensor_leaves_the_neighbour_out() -> None:
     np.testing.assert_array_equal(shown.reshape(16, 16)[0], [1] * 11 + [0] * 5)
 
 
-# Stated in baselines/README.md for 10,000 episodes; the first thousand of the same list must agree with it.
+# Of 10,000 episodes, as baselines/README.md states them; the first thousand of the same list must agree with it.
 STATED = {
     ("planner", 1): (0.981, 3.08),
     ("canvas", 1): (0.982, 3.06),
@@ -205,7 +205,7 @@ STATED = {
     ("memoryless", 1): (0.8184, 3.60),  # at 0.6, its own confidence
     ("planner", 2): (0.971, 13.47),
     ("canvas", 2): (0.970, 12.22),
-    ("glimpse", 2): (0.956, 20.88),  # of 4,000 episodes
+    ("glimpse", 2): (0.956, 20.88),  # of 4,000 episodes; the README has other confidences
 }
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
+from baselines import score as command
 from baselines import score_ram
-from baselines.score import HEAD, LEARNED, OBSERVED, Score, parameters, scores, table
+from baselines.command import exact, numbers, whole_numbers
+from baselines.score import HEAD, LEARNED, OBSERVED, Score, check, parameters, scores, table
 from mnistpro_jax.agents.learned import shipped
 
 WEIGHTS = Path(shipped.__file__).parent / "weights"
@@ -32,6 +38,92 @@ def test_seeds_become_a_mean_and_a_spread() -> None:
     assert canvas[:5] == ["`canvas`", "1", "0.95", "98.00 ± 1.00 %", "3.98 ± 0.01"]
     assert glimpse[3:5] == ["90.00 %", "20.00"]
     assert observed == [OBSERVED, "1", "", "99.50 %", "", "", "", "7"]
+
+
+def test_confidences_that_look_alike_are_not_training_seeds() -> None:
+    close = (0.9, 0.90000001, 0.9000000000000001)
+    lines = table([Score("canvas", 1, confidence, 0.5, 3, 0.5, 4, 10) for confidence in close]).splitlines()
+    assert [_cells(line)[2] for line in lines[2:]] == ["0.9", "0.90000001", "0.9000000000000001"]
+    assert "±" not in "".join(lines)
+    assert [float(exact(value)) for value in close] == list(close)
+
+
+@pytest.mark.parametrize("texts", [["1.5"], ["inf"], ["nan"], ["0"], ["-1"], ["100"], ["one"], ["1", "1"]])
+def test_levels_are_whole_numbers_each_once(texts: list[str]) -> None:
+    assert whole_numbers(["2", "1"], 1, 99) == [2, 1]
+    with pytest.raises(ValueError, match="1 to 99|has 1 twice"):
+        whole_numbers(texts, 1, 99)
+
+
+@pytest.mark.parametrize("texts", [["inf"], ["nan"], ["-0.1"], ["0.9", "sure"], ["0.5", "0.50"]])
+def test_confidences_are_those_of_evaluate_each_once(texts: list[str]) -> None:
+    assert numbers(["0.9", "0", "2"]) == [0.9, 0, 2]  # above 1: never before the last step, as there
+    with pytest.raises(ValueError, match="0 or more|not a list of numbers|has 0.5 twice"):
+        numbers(texts)
+
+
+def _flags(**given: Any) -> SimpleNamespace:
+    chosen = {
+        "agents": ["glimpse"],
+        "levels": ["1"],
+        "confidences": [],
+        "episodes": 8,
+        "weights": [],
+        **given,
+    }
+    return SimpleNamespace(**chosen)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"agents": ["canvas", "observer"]}, "'observer' is no learned agent; expected some of memoryless"),
+        ({"agents": ["canvas", "canvas"]}, "--agents has canvas twice"),
+        ({"agents": []}, "no agent to score"),
+        ({"levels": []}, "--levels is empty"),
+        ({"levels": ["1", "1.5"]}, "'1.5' is not a whole number"),
+        ({"confidences": ["0.5", "0.5"]}, "has 0.5 twice"),
+        ({"agents": ["glimpse", "canvas"], "weights": [str(WEIGHTS), "/nowhere"]}, "lie in /nowhere"),
+        ({"weights": [str(WEIGHTS), f"{WEIGHTS}/../weights"]}, "'glimpse' has the same weights in"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_plays(
+    given: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "FLAGS", _flags(**given))
+    with pytest.raises(ValueError, match=expected):
+        command.main()
+    assert capsys.readouterr().out == ""
+
+
+def test_what_a_later_agent_lacks_is_missed_at_once(tmp_path: Path) -> None:
+    for name in ("reader", "glimpse"):
+        shutil.copy(WEIGHTS / f"{name}.npz", tmp_path)
+    check(["glimpse", "planner"], [tmp_path])
+    with pytest.raises(ValueError, match="no weights 'canvas' lie in"):
+        check(["glimpse", "planner", "canvas"], [tmp_path])
+    with pytest.raises(ValueError, match="'planner' has the same weights in"):
+        check(["planner"], [WEIGHTS, tmp_path])
+
+
+def test_runs_that_share_a_reader_are_one_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two canvas agents on one reader: two training seeds of the agent, and one of the reader."""
+    shutil.copy(WEIGHTS / "reader.npz", tmp_path)
+    params, about, _ = shipped.load("canvas")
+    shipped.save(tmp_path / "canvas.npz", jax.tree.map(lambda leaf: leaf * 1.01, params), about)
+
+    def played(agent: str, level: int, episodes: int, confidences: Any, weights: Path, report: Any) -> Any:
+        accuracy = 0.9 if weights == WEIGHTS else 0.8
+        return [Score(agent, level, 0.5, accuracy, 3, 0.5, 4, 10), Score(OBSERVED, level, float("nan"), 0.99)]
+
+    monkeypatch.setattr(command, "scores", played)
+    monkeypatch.setattr(command, "FLAGS", _flags(agents=["canvas"], weights=[str(WEIGHTS), str(tmp_path)]))
+    command.main()
+    canvas, observed = map(_cells, capsys.readouterr().out.splitlines()[-2:])
+    assert canvas[3] == "85.00 ± 7.07 %"
+    assert observed[3] == "99.00 %"
 
 
 def test_runs_of_one_ram_configuration_become_a_line() -> None:
