@@ -24,6 +24,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from mnistpro_jax.sharding import on_one, replicated, splitting
+from mnistpro_jax.whole_file import whole_file
 
 SAVE_SECONDS = 30.0  # a kill loses less than a minute
 CHUNK_SECONDS = 5.0  # updates run on the device for about so long between two looks at the host
@@ -92,9 +93,8 @@ class Run:
         if path.exists():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".part")
-        unfinished.write_text(json.dumps(self._described(config), indent=2) + "\n", encoding="utf-8")
-        unfinished.replace(path)
+        with whole_file(path) as unfinished:
+            unfinished.write_text(json.dumps(self._described(config), indent=2) + "\n", encoding="utf-8")
 
     def _described(self, config: Any) -> dict[str, Any]:
         fields = {"name": self.name, "seed": self.seed, **self.about, **dataclasses.asdict(config)}
@@ -291,12 +291,10 @@ class Curve:
         """Append a row; the file is whole at any time."""
         self.rows.append({"update": update, "seconds": round(self._offset + seconds, 2), **row})
         names = list(dict.fromkeys(name for row in self.rows for name in row))
-        unfinished = self.path.with_suffix(".part")
-        with unfinished.open("w", newline="", encoding="utf-8") as file:
+        with whole_file(self.path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, names)
             writer.writeheader()
             writer.writerows(self.rows)
-        unfinished.replace(self.path)
 
     def draw(self) -> None:
         """curve.png: every metric against the updates."""
@@ -319,7 +317,8 @@ class Curve:
             axis.set_axis_off()
         figure.supxlabel("updates", fontsize=9)
         figure.tight_layout()
-        figure.savefig(self.path.with_suffix(".png"), dpi=110)
+        with whole_file(self.path.with_suffix(".png")) as unfinished:
+            figure.savefig(unfinished, format="png", dpi=110)
         pyplot.close(figure)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mnistpro_jax.whole_file import whole_file
 from mnistpro_jax.worlds.published import PUBLISHED_FIGURES
 
 CONFIDENCES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
@@ -79,7 +79,6 @@ def draw_frontier(path: Path, level: int, sweeps: Mapping[str, Sequence[dict[str
     handles, labels = axis.get_legend_handles_labels()
     close.legend(handles, labels, loc="lower right", fontsize=8)
     figure.tight_layout()
-    unfinished = path.with_name(path.name + ".part")
-    figure.savefig(unfinished, format="png", dpi=130)
+    with whole_file(path) as unfinished:
+        figure.savefig(unfinished, format="png", dpi=130)
     pyplot.close(figure)
-    os.replace(unfinished, path)

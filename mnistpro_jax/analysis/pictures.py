@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from mnistpro_jax import render
 from mnistpro_jax.data import DataError, Dataset
+from mnistpro_jax.whole_file import whole_file
 from mnistpro_jax.worlds.published import canvas_of
 
 Pixels = npt.NDArray[np.uint8]
@@ -90,12 +90,7 @@ def write_grid(
 
 
 def _write(path: Path, save: Callable[[Path], object]) -> Path:
-    """Save under another name and rename: a picture appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with whole_file(path) as unfinished:
         save(unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return path

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mnistpro_jax.analysis.outcomes import Outcomes
 from mnistpro_jax.render import read_episodes
 from mnistpro_jax.types import Ending, Kind
+from mnistpro_jax.whole_file import whole_file
 
 if TYPE_CHECKING:
     from mnistpro_jax.rollouts import Trajectories
@@ -106,13 +106,6 @@ def write_json(path: str | Path, value: Any) -> Path:
 
 
 def _write(path: Path, parts: Iterable[str]) -> Path:
-    """Write to a name beside ``path`` and rename: a reader never meets half a file, nor does a crash leave
-    one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.writelines(parts)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        file.writelines(parts)
     return path

@@ -15,6 +15,7 @@ from mnistpro_jax.analysis.sheet import Sheet, markdown_of
 from mnistpro_jax.analysis.swap import PREDICTORS, Predictor, Swap, failures_sheet, swap, swap_sheet
 from mnistpro_jax.cli.options import whole
 from mnistpro_jax.cli.terminal import note, progress, stdout
+from mnistpro_jax.whole_file import whole_file
 
 Say = Callable[[str, int, int], None]
 
@@ -182,10 +183,5 @@ def as_json(runs: Sequence[StoredRun], made: Sequence[Sheet]) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str) -> None:
-    """The file appears whole or not at all."""
-    unfinished = path.with_name(f".{path.name}.part")
-    try:
+    with whole_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from mnistpro_jax.cli.options import LARGEST_LEVEL, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, note, stdout
 from mnistpro_jax.study.cells import Matrix, MatrixTable, load_matrix
 from mnistpro_jax.study.status import CellStatus, counts, status, status_sheet, uncrossed
+from mnistpro_jax.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,7 +152,8 @@ def _show(arguments: argparse.Namespace, matrix: Matrix, found: Statuses) -> Non
     if arguments.csv is not None:
         arguments.csv.mkdir(parents=True, exist_ok=True)
         for _, sheet in sheets:
-            (arguments.csv / f"{sheet.name}.csv").write_text(sheet.csv(), encoding="utf-8")
+            with whole_file(arguments.csv / f"{sheet.name}.csv") as unfinished:
+                unfinished.write_text(sheet.csv(), encoding="utf-8")
     if arguments.json:
         tables: list[dict[str, Any]] = [
             {"name": table.name, "counts": counts(statuses), "uncrossed": uncrossed(statuses), **sheet.json()}

@@ -22,6 +22,7 @@ from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.learned.explorer import num_features
 from mnistpro_jax.agents.learned.networks import ActorCritic, ReaderNetwork, RecurrentAttention
 from mnistpro_jax.agents.learned.reader import LearnedReader
+from mnistpro_jax.whole_file import whole_file
 
 NAMES = ("reader", "canvas", "glimpse", "memoryless")  # of which there are weights
 LARGEST = 2 * 2**20  # bytes of a file
@@ -51,7 +52,8 @@ def save(path: Path, params: Any, about: dict[str, Any], **arrays: np.ndarray) -
     np.savez_compressed(buffer, **flat, **arrays, **{_ABOUT: np.array(json.dumps(about))})  # type: ignore[arg-type]
     if buffer.tell() > LARGEST:
         raise ValueError(f"{path.name} would take {buffer.tell():,} bytes; at most {LARGEST:,} are shipped")
-    path.write_bytes(buffer.getvalue())
+    with whole_file(path) as unfinished:
+        unfinished.write_bytes(buffer.getvalue())
     return buffer.tell()
 
 

@@ -1,0 +1,22 @@
+"""A file that appears whole or not at all, whatever stops its writer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A hidden path beside ``path`` to write to; it takes the name at the end, or is removed where that is not reached.
+
+    Its name holds the process's number: two writers do not write into one another's file.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
