@@ -179,16 +179,15 @@ def main() -> None:
     for name in (NAME, *BESIDE):
         agent = "planner" if name == NAME else name
         request = EvaluationRequest(agent=agent, episodes=FLAGS.episodes, confidences=tuple(confidences))
-        for confidence in confidences:
-            print(f"{name}, confidence {confidence:g}", flush=True)
-            with progress() as report:
-                prepared = prepare(request, report)
+        with progress() as report:
+            prepared = prepare(request, report)
+            for confidence in confidences:
                 played = (
                     play(prepared, confidence)
                     if name == NAME
                     else prepared.play(confidence, 0, prepared.count)
                 )
-            lines.append(row(name, confidence, played))
+                lines.append(row(name, confidence, played))
     print("\n".join(lines))
 
 

@@ -8,7 +8,6 @@ what the reader reads of the whole canvases: from no memory to all of it in one 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -101,7 +100,7 @@ def check(agents: Sequence[str], folders: Sequence[Path | None]) -> None:
             raise ValueError(f"{agent!r} is no learned agent; expected some of {', '.join(LEARNED)}")
     each_once("--agents", agents)
     for agent in agents:
-        runs: dict[bytes, Path] = {}
+        runs: dict[str, Path] = {}
         for folder in folders:
             make_agent(agent, weights=folder)
             if folder is None:
@@ -113,12 +112,8 @@ def check(agents: Sequence[str], folders: Sequence[Path | None]) -> None:
                 )
 
 
-def _digest(network: str, folder: Path | None) -> bytes:
-    """Of a network's numbers: one training run gives one, wherever it lies."""
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(shipped.load(network, folder)[0]):
-        digest.update(np.asarray(leaf).tobytes())
-    return digest.digest()
+def _digest(network: str, folder: Path | None) -> str:
+    return shipped.fingerprint(shipped.load(network, folder)[0])
 
 
 def table(rows: Iterable[Score]) -> str:

@@ -7,6 +7,7 @@ line: the mean over the runs and the standard deviation between them. Prints Mar
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -32,7 +33,7 @@ class RamScore:
     """A run. name: of its configuration. seed: of its training. errors: per cent, one for each set of starts."""
 
     name: str
-    updates: int
+    config: RamConfig
     seed: int
     errors: tuple[float, ...]
 
@@ -60,19 +61,32 @@ def score(folder: Path) -> RamScore:
     images, labels = jax.device_put(test.images), jax.device_put(test.labels.astype(np.int32))
     keys = [jax.random.key(number) for number in range(STARTS)]
     errors = [error_percent(chosen, state.averaged, key, images, labels) for key in keys]
-    return RamScore(stored.name, done, stored.seed, tuple(errors))
+    return RamScore(stored.name, chosen, stored.seed, tuple(errors))
+
+
+def check(folders: Sequence[Path]) -> None:
+    """ValueError, before anything is scored, for a seed of one configuration that comes twice: it would pass for
+    another one. Raises as ``score`` for folders that hold no run."""
+    seen: dict[tuple[object, int], Path] = {}
+    for folder in folders:
+        stored = read_run(folder)
+        before = seen.setdefault((stored.config, stored.seed), folder)
+        if before is not folder:
+            raise ValueError(
+                f"{before} and {folder} hold the same run, {stored.name!r} with seed {stored.seed}; name each once"
+            )
 
 
 def table(scores: list[RamScore]) -> str:
     """Scores as a Markdown table, a line for each configuration; the span is that of all runs' sets of starts."""
     lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-    for name, updates in dict.fromkeys((score.name, score.updates) for score in scores):
-        group = [score for score in scores if (score.name, score.updates) == (name, updates)]
+    for name, config in dict.fromkeys((score.name, score.config) for score in scores):
+        group = [score for score in scores if score.config == config]
         errors = [error for score in group for error in score.errors]
         published = ", ".join(f"{value:.2f} %" for value in PUBLISHED.get(name, ()) if value is not None)
         cells = (
             f"`{name}`",
-            f"{updates:,}",
+            f"{config.updates:,}",
             ", ".join(str(score.seed) for score in group),
             spread([float(np.mean(score.errors)) for score in group], 2, " %"),
             f"{min(errors):.2f} to {max(errors):.2f} %",
@@ -84,11 +98,13 @@ def table(scores: list[RamScore]) -> str:
 
 def main() -> None:
     """Score."""
+    folders = [Path(name) for name in FLAGS.runs]
+    check(folders)
     scores = []
-    for number, folder in enumerate(FLAGS.runs):
-        with progress() as report:
-            report(f"runs ({folder})", number, len(FLAGS.runs))
-            scores.append(score(Path(folder)))
+    with progress() as report:
+        for number, folder in enumerate(folders):
+            report("runs", number, len(folders))
+            scores.append(score(folder))
     print(table(scores))
 
 

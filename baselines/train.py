@@ -6,7 +6,6 @@ interrupted run stopped.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -43,6 +42,7 @@ def main() -> None:
     from baselines.canvas import CanvasConfig
     from baselines.loop import Run, train
     from baselines.trainers import trainer_of
+    from mnistpro_jax.agents.learned import shipped
     from mnistpro_jax.sharding import episode_mesh
 
     changes = dict(_change(text) for text in FLAGS.set)
@@ -54,7 +54,7 @@ def main() -> None:
     weights = None if FLAGS.weights is None else Path(FLAGS.weights)
     about = {"data": FLAGS.data}
     if isinstance(chosen, CanvasConfig):
-        about["reader"] = _fingerprint_of_reader(weights)
+        about["reader"] = shipped.fingerprint(shipped.load_reader(weights)[0])
     elif weights is not None:
         raise ValueError(
             f"--weights is for the config canvas, which stands on a reader; {FLAGS.config!r} does not"
@@ -63,19 +63,6 @@ def main() -> None:
     run_ = Run(folder, FLAGS.config, FLAGS.seed, about)
     train(trainer, run_, evaluate_every=FLAGS.evaluate_every, mesh=mesh)
     print(f"{folder}: config.json, curve.csv, curve.png, checkpoint/")
-
-
-def _fingerprint_of_reader(weights: Path | None) -> str:
-    """Of its parameters and temperature: another reader is another run, whatever its folder is called."""
-    import jax
-    import numpy as np
-
-    from mnistpro_jax.agents.learned import shipped
-
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(shipped.load_reader(weights)[0]):
-        digest.update(np.asarray(leaf).tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _change(text: str) -> tuple[str, Any]:

@@ -12,8 +12,11 @@ os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_opti
 
 # The same programs are compiled by both workers and by every command that a test starts: once is enough. What a run
 # compiled goes with it, so that no run rests on another.
-os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get("JAX_COMPILATION_CACHE_DIR") or tempfile.mkdtemp(
-    "-mnistpro"
+os.environ["MNISTPRO_TESTS_CACHE"] = (
+    "" if os.environ.get("JAX_COMPILATION_CACHE_DIR") else tempfile.mkdtemp(prefix="mnistpro-tests-")
+)
+os.environ["JAX_COMPILATION_CACHE_DIR"] = (
+    os.environ["MNISTPRO_TESTS_CACHE"] or os.environ["JAX_COMPILATION_CACHE_DIR"]
 )
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
@@ -25,10 +28,9 @@ from tests import episodes
 
 
 def pytest_unconfigure() -> None:
-    """Remove the cache, at the end of the process that made it; workers are not asked."""
-    folder = os.environ["JAX_COMPILATION_CACHE_DIR"]
-    if folder.endswith("-mnistpro") and "PYTEST_XDIST_WORKER" not in os.environ:
-        shutil.rmtree(folder, ignore_errors=True)
+    """Remove the cache, at the end of the process that made it: workers inherit it, and a given one stays."""
+    if os.environ["MNISTPRO_TESTS_CACHE"]:
+        shutil.rmtree(os.environ["MNISTPRO_TESTS_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

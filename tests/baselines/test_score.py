@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,8 @@ import pytest
 from baselines import score as command
 from baselines import score_ram
 from baselines.command import exact, numbers, whole_numbers
+from baselines.configs import CONFIGS
+from baselines.loop import Run
 from baselines.score import HEAD, LEARNED, OBSERVED, Score, check, parameters, scores, table
 from mnistpro_jax.agents.learned import shipped
 
@@ -127,11 +130,14 @@ def test_runs_that_share_a_reader_are_one_reader(
 
 
 def test_runs_of_one_ram_configuration_become_a_line() -> None:
+    plain, cluttered = CONFIGS["ram_mnist"], CONFIGS["ram_cluttered"]
+    short, noisy = (dataclasses.replace(plain, **change) for change in ({"updates": 10}, {"noise": 0.2}))
     runs = [
-        score_ram.RamScore("ram_mnist", 24_000, 0, (1.0, 1.2)),
-        score_ram.RamScore("ram_cluttered", 25_000, 0, (3.0, 3.2)),
-        score_ram.RamScore("ram_mnist", 24_000, 1, (0.8, 1.0)),
-        score_ram.RamScore("ram_mnist", 10, 1, (90.0, 90.0)),
+        score_ram.RamScore("ram_mnist", plain, 0, (1.0, 1.2)),
+        score_ram.RamScore("ram_cluttered", cluttered, 0, (3.0, 3.2)),
+        score_ram.RamScore("ram_mnist", plain, 1, (0.8, 1.0)),
+        score_ram.RamScore("ram_mnist", short, 1, (90.0, 90.0)),
+        score_ram.RamScore("ram_mnist", noisy, 1, (5.0, 5.0)),
     ]
     lines = [_cells(line) for line in score_ram.table(runs).splitlines()]
     assert all(len(line) == len(score_ram.HEAD) for line in lines)
@@ -139,7 +145,16 @@ def test_runs_of_one_ram_configuration_become_a_line() -> None:
         ["`ram_mnist`", "24,000", "0, 1", "1.00 ± 0.14 %", "0.80 to 1.20 %", "1.12 %, 1.29 %"],
         ["`ram_cluttered`", "25,000", "0", "3.10 %", "3.00 to 3.20 %", "4.04 %"],
         ["`ram_mnist`", "10", "1", "90.00 %", "90.00 to 90.00 %", "1.12 %, 1.29 %"],
+        ["`ram_mnist`", "24,000", "1", "5.00 %", "5.00 to 5.00 %", "1.12 %, 1.29 %"],
     ]
+
+
+def test_a_ram_run_that_comes_twice_is_no_training_seed(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 1), ("copy", 1)):
+        Run(tmp_path / name, "ram_mnist", seed).write(CONFIGS["ram_mnist"])
+    score_ram.check([tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(ValueError, match="hold the same run, 'ram_mnist' with seed 1"):
+        score_ram.check([tmp_path / "a", tmp_path / "b", tmp_path / "copy"])
 
 
 def test_scores_of_a_folder_are_those_of_the_same_weights_in_the_package() -> None:

@@ -6,6 +6,7 @@ configuration, the seed, the commit and the world that it was trained for.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.resources
 import io
 import json
@@ -210,6 +211,14 @@ def _name_of(keys: tuple[Any, ...]) -> str:
 def _short(error: Exception) -> str:
     text = str(error) or type(error).__name__
     return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def fingerprint(tree: Any) -> str:
+    """Of a pytree's numbers, 16 hexadecimal digits: one training run gives one, whatever its folder is called."""
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(tree):
+        digest.update(np.asarray(leaf).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def check_world(name: str, made_for: Mapping[str, int], geometry: Geometry) -> None:
