@@ -26,11 +26,11 @@ from mnistpro_jax.agents.learned.networks import ActorCritic
 from mnistpro_jax.agents.learned.reader import LearnedReader
 from mnistpro_jax.agents.policies import ReadingPolicy
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Action, Kind, pytree
 from mnistpro_jax.registration import environment, make_params
-from mnistpro_jax.rollouts import rollout
-from mnistpro_jax.sharding import split_batch
-from mnistpro_jax.types import Action, Kind, pytree
+from mnistpro_jax.rollouts.rollout import rollout
+from mnistpro_jax.rollouts.sharding import split_batch
 from mnistpro_jax.worlds.digits import digit_bank
 
 FLOOR = -4.0  # nats: below it, worse is no worse

@@ -27,10 +27,10 @@ from mnistpro_jax.agents.explorers import PriorCoverage, Sight
 from mnistpro_jax.agents.policies import ReadingPolicy
 from mnistpro_jax.agents.reader import Beliefs, Reader
 from mnistpro_jax.cli.terminal import progress
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.evaluation import EvaluationRequest, Prepared, prepare
-from mnistpro_jax.rollouts import Trajectories, rollout
-from mnistpro_jax.types import Action, FusedCanvas, Kind, Observation, State, pytree, static_field
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Action, FusedCanvas, Kind, Observation, State, pytree, static_field
+from mnistpro_jax.evaluation.evaluate import EvaluationRequest, Prepared, prepare
+from mnistpro_jax.rollouts.rollout import Trajectories, rollout
 
 FLAGS = flags.FLAGS
 NAME = "clairvoyant"

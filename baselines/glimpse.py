@@ -35,10 +35,10 @@ from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.learned.glimpse import empty, look
 from mnistpro_jax.agents.learned.networks import RecurrentAttention
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Action, pytree
 from mnistpro_jax.registration import environment, make_params
-from mnistpro_jax.sharding import split_batch
-from mnistpro_jax.types import Action, pytree
+from mnistpro_jax.rollouts.sharding import split_batch
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from mnistpro_jax.sharding import on_one, replicated, splitting
-from mnistpro_jax.whole_file import whole_file
+from mnistpro_jax.data.whole_file import whole_file
+from mnistpro_jax.rollouts.sharding import on_one, replicated, splitting
 
 SAVE_SECONDS = 30.0  # a kill loses less than a minute
 CHUNK_SECONDS = 5.0  # updates run on the device for about so long between two looks at the host

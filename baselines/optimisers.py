@@ -6,7 +6,7 @@ from typing import Any
 
 import optax
 
-from mnistpro_jax.types import pytree
+from mnistpro_jax.env.types import pytree
 
 
 def adamw_cosine(

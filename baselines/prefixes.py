@@ -14,11 +14,10 @@ import jax
 import jax.numpy as jnp
 
 from baselines.bounds import NOT_NEGATIVE, SHARE, Range, check_fields
-from mnistpro_jax import bitmap
 from mnistpro_jax.agents.base import Geometry, candidates, direction_to_best
-from mnistpro_jax.picture import READABLE_HIGH, READABLE_LOW
-from mnistpro_jax.sharding import split_batch
-from mnistpro_jax.worlds import pipeline
+from mnistpro_jax.env import bitmap, pipeline
+from mnistpro_jax.env.picture import READABLE_HIGH, READABLE_LOW
+from mnistpro_jax.rollouts.sharding import split_batch
 
 
 @dataclasses.dataclass(frozen=True)

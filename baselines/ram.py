@@ -27,7 +27,7 @@ from baselines.held_out import HELD_OUT, on_device, split
 from baselines.optimisers import Averaged, adamw_cosine
 from mnistpro_jax.agents.learned.ram import RecurrentAttentionModel, box_means, glimpse_sensor
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.sharding import split_batch
+from mnistpro_jax.rollouts.sharding import split_batch
 
 CREDITS = ("final", "mirrored")
 WORST = 5.0  # nats; a reading that is more wrong than this is not held against a location any further

@@ -22,7 +22,7 @@ from baselines.prefixes import Augmentation, prefixes
 from mnistpro_jax.agents.learned.networks import ReaderNetwork
 from mnistpro_jax.agents.reader import native_counts
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.sharding import split_batch
+from mnistpro_jax.rollouts.sharding import split_batch
 
 
 @dataclasses.dataclass(frozen=True)

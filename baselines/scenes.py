@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from baselines.prefixes import Augmentation, augment
-from mnistpro_jax import bitmap
-from mnistpro_jax.worlds import pipeline
-from mnistpro_jax.worlds.bank import Bank, block_ends
+from mnistpro_jax.env import bitmap, pipeline
+from mnistpro_jax.env.bank import Bank, block_ends
 
 _FACTOR = 8
 

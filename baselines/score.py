@@ -21,8 +21,8 @@ from mnistpro_jax.agents.learned import shipped
 from mnistpro_jax.agents.registry import is_learned, reads_with
 from mnistpro_jax.cli.options import LARGEST_LEVEL
 from mnistpro_jax.cli.terminal import progress
-from mnistpro_jax.evaluation import Evaluation, EvaluationRequest, Report, evaluate
-from mnistpro_jax.metrics import path_entropy
+from mnistpro_jax.evaluation.evaluate import Evaluation, EvaluationRequest, Report, evaluate
+from mnistpro_jax.rollouts.metrics import path_entropy
 
 FLAGS = flags.FLAGS
 LEARNED = tuple(name for name in agent_names() if is_learned(name))

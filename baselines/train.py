@@ -43,7 +43,7 @@ def main() -> None:
     from baselines.loop import Run, train
     from baselines.trainers import trainer_of
     from mnistpro_jax.agents.learned import shipped
-    from mnistpro_jax.sharding import episode_mesh
+    from mnistpro_jax.rollouts.sharding import episode_mesh
 
     changes = dict(_change(text) for text in FLAGS.set)
     if FLAGS.updates is not None:

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.agents.host.fake_server import FakeServer, lognormal, walker
+from tests.host.fake_server import FakeServer, lognormal, walker
 
 EPISODES, STEPS = 64, 12
 NEEDED = EPISODES * STEPS

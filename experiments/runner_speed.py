@@ -25,19 +25,19 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax import data
-from mnistpro_jax.agents.host import bridge, event_loop, lockstep, runner
-from mnistpro_jax.agents.host.contract import HostPolicy, Turn
-from mnistpro_jax.agents.host.heap import settled_heap
-from mnistpro_jax.agents.host.ledger import Ledger
-from mnistpro_jax.agents.host.log import RunFolder
-from mnistpro_jax.agents.host.memory import memory_of
-from mnistpro_jax.agents.host.models.chat import Reply, TextPolicy
-from mnistpro_jax.agents.host.models.openai_chat import ChatSettings, OpenAIChatPolicy
-from mnistpro_jax.agents.host.prompts import load_pack
-from mnistpro_jax.agents.host.protocol import Protocol
-from mnistpro_jax.agents.host.world import HostWorld, host_world
-from mnistpro_jax.evaluation import EvaluationRequest
-from tests.agents.host.fake_server import FakeServer, chat, lognormal, turn_of
+from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+from mnistpro_jax.host import bridge, event_loop, lockstep, runner
+from mnistpro_jax.host.contract import HostPolicy, Turn
+from mnistpro_jax.host.heap import settled_heap
+from mnistpro_jax.host.ledger import Ledger
+from mnistpro_jax.host.log import RunFolder
+from mnistpro_jax.host.memory import memory_of
+from mnistpro_jax.host.models.chat import Reply, TextPolicy
+from mnistpro_jax.host.models.openai_chat import ChatSettings, OpenAIChatPolicy
+from mnistpro_jax.host.prompts import load_pack
+from mnistpro_jax.host.protocol import Protocol
+from mnistpro_jax.host.world import HostWorld, host_world
+from tests.host.fake_server import FakeServer, chat, lognormal, turn_of
 
 EPISODES = 64
 MEDIAN, SIGMA = 0.05, 1.0

@@ -162,7 +162,7 @@ def measure_steps(env: Any, params: Any, args: argparse.Namespace) -> list[dict[
     import numpy as np
 
     from mnistpro_jax.benchmark import rollout_of
-    from mnistpro_jax.sharding import episode_mesh, on_each_device, replicated, row_each
+    from mnistpro_jax.rollouts.sharding import episode_mesh, on_each_device, replicated, row_each
 
     runs: list[tuple[dict[str, Any], Callable[[int], None]]] = []
     fewest, largest = min(args.devices), max(args.batches)
@@ -232,7 +232,7 @@ def measure_bytes(env: Any, params: Any, batch: int) -> dict[str, int]:
     import jax
     import jax.numpy as jnp
 
-    from mnistpro_jax.bitmap import num_words
+    from mnistpro_jax.env.bitmap import num_words
 
     keys = jax.random.split(jax.random.key(0), batch)
     observation, state = jax.jit(jax.vmap(env.reset, in_axes=(0, None)))(keys, params)
@@ -271,7 +271,7 @@ def measure_bandwidth(megabytes: int = 256) -> float:
 
 def measure_evaluation(agent: str, args: argparse.Namespace) -> dict[str, Any]:
     """Episodes a second of an agent by name, and from it the time of a million; on the fewest and the most devices."""
-    from mnistpro_jax.evaluation import EvaluationRequest, prepare
+    from mnistpro_jax.evaluation.evaluate import EvaluationRequest, prepare
 
     rows = {}
     for devices in sorted({min(args.devices), max(args.devices)}):

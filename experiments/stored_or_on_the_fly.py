@@ -20,9 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mnistpro_jax import bitmap, data
-from mnistpro_jax.compile_hints import materialised
-from mnistpro_jax.worlds import pipeline
+from mnistpro_jax import data
+from mnistpro_jax.env import bitmap, pipeline
+from mnistpro_jax.env.compile_hints import materialised
 from mnistpro_jax.worlds.digits import digit_bank
 
 WINDOW, FACTOR, CELLS = 64, 8, 11  # a window and its neighbours lie in 11 x 11 native pixels

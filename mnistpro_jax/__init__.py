@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "Action": "types",
-    "Bank": "worlds.bank",
-    "Ending": "types",
-    "EnvParams": "env",
-    "Environment": "env",
-    "EpisodeStatistics": "types",
-    "FusedCanvas": "types",
-    "Kind": "types",
-    "Observation": "types",
-    "State": "types",
+    "Action": "env.types",
+    "Bank": "env.bank",
+    "Ending": "env.types",
+    "EnvParams": "env.environment",
+    "Environment": "env.environment",
+    "EpisodeStatistics": "env.types",
+    "FusedCanvas": "env.types",
+    "Kind": "env.types",
+    "Observation": "env.types",
+    "State": "env.types",
     "digit_bank": "worlds.digits",
     "episode_bank": "worlds.digits",
     "make": "registration",
@@ -32,7 +32,7 @@ _HOME = {
     "published_bank": "registration",
     "published_episodes": "worlds.published",
     "registered": "registration",
-    "rollout": "rollouts",
+    "rollout": "rollouts.rollout",
 }
 
 __all__ = [
@@ -57,10 +57,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from mnistpro_jax.env import Environment, EnvParams
-    from mnistpro_jax.registration import make, make_params, published_bank, registered
-    from mnistpro_jax.rollouts import rollout
-    from mnistpro_jax.types import (
+    from mnistpro_jax.env.bank import Bank
+    from mnistpro_jax.env.environment import Environment, EnvParams
+    from mnistpro_jax.env.types import (
         Action,
         Ending,
         EpisodeStatistics,
@@ -69,7 +68,8 @@ if TYPE_CHECKING:
         Observation,
         State,
     )
-    from mnistpro_jax.worlds.bank import Bank
+    from mnistpro_jax.registration import make, make_params, published_bank, registered
+    from mnistpro_jax.rollouts.rollout import rollout
     from mnistpro_jax.worlds.digits import digit_bank, episode_bank
     from mnistpro_jax.worlds.published import published_episodes
 

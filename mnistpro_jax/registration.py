@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from mnistpro_jax.env import Environment, EnvParams, default_budget
-from mnistpro_jax.worlds.bank import Bank
+from mnistpro_jax.env.bank import Bank
+from mnistpro_jax.env.environment import Environment, EnvParams, default_budget
 from mnistpro_jax.worlds.digits import PUBLISHED_SIZE, digit_bank, episode_bank
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from PIL import Image
 
 import mnistpro_jax
 from mnistpro_jax import data
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.types import Action
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Action
 from tests.reference import ANSWER, INVALID, INVALID_ACTION, ReferenceEpisode
 
 # Most programs of the tests run once or twice: optimising them would take longer than running them.

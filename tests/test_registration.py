@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import mnistpro_jax
-from mnistpro_jax import bitmap, data
-from mnistpro_jax.env import OBSERVATIONS, STARTS, Environment
+from mnistpro_jax import data
+from mnistpro_jax.env import bitmap
+from mnistpro_jax.env.bank import Bank
+from mnistpro_jax.env.environment import OBSERVATIONS, STARTS, Environment
 from mnistpro_jax.registration import level_of, make_params, with_observation
-from mnistpro_jax.worlds.bank import Bank
 from mnistpro_jax.worlds.digits import digit_bank
 from tests.episodes import edge_digits, quick_jit, scene_canvases, world
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from mnistpro_jax.types import Action, Kind, Observation, pytree, static_field
+from mnistpro_jax.env.types import Action, Kind, Observation, pytree, static_field
 
 
 @pytree

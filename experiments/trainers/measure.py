@@ -7,8 +7,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.features import features
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.rollouts.features import features
 
 Act = Callable[[jax.Array, jax.Array], jax.Array]
 """(features of a batch, float32 (B, D); key) -> flat actions, int32 (B,)."""

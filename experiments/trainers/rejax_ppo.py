@@ -13,7 +13,7 @@ import jax
 from experiments.trainers.curve import Curve, options
 from experiments.trainers.measure import played
 from mnistpro_jax.adapters import gymnax as adapter
-from mnistpro_jax.env import EnvParams
+from mnistpro_jax.env.environment import EnvParams
 from mnistpro_jax.registration import make
 
 SETTINGS: dict[str, Any] = {

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.features import features, num_features
-from mnistpro_jax.types import Kind
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Kind
+from mnistpro_jax.rollouts.features import features, num_features
 
 
 @struct.dataclass

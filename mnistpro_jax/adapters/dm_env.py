@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mnistpro_jax import spaces
 from mnistpro_jax.adapters.host import HostBatch, action_ranges
 from mnistpro_jax.adapters.optional import missing
 from mnistpro_jax.adapters.world import checked_world, load_world
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.features import num_features
+from mnistpro_jax.env import spaces
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.rollouts.features import num_features
 
 try:
     import dm_env

@@ -27,7 +27,7 @@ from mnistpro_jax.adapters.gymnasium_vector import (
 from mnistpro_jax.adapters.host import HostBatch
 from mnistpro_jax.adapters.optional import missing
 from mnistpro_jax.adapters.world import World
-from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.registration import registered
 
 try:

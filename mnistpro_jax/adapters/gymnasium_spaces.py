@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mnistpro_jax import spaces as own
 from mnistpro_jax.adapters.host import action_ranges
 from mnistpro_jax.adapters.optional import missing
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.features import num_features
+from mnistpro_jax.env import spaces as own
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.rollouts.features import num_features
 
 try:
     from gymnasium import spaces

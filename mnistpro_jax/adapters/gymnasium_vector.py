@@ -12,7 +12,7 @@ from mnistpro_jax.adapters import gymnasium_spaces
 from mnistpro_jax.adapters.host import AutoReset, HostBatch
 from mnistpro_jax.adapters.optional import missing
 from mnistpro_jax.adapters.world import World, checked_world, load_world
-from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.env.environment import Environment, EnvParams
 
 try:
     from gymnasium.vector import AutoresetMode, VectorEnv

@@ -15,10 +15,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mnistpro_jax import spaces
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.features import features, num_features
-from mnistpro_jax.types import Action, Observation, State
+from mnistpro_jax.env import spaces
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Action, Observation, State
+from mnistpro_jax.rollouts.features import features, num_features
 
 StepResult = tuple[Any, State, jax.Array, jax.Array, dict[str, Any]]
 

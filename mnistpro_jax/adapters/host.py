@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mnistpro_jax import bitmap
-from mnistpro_jax.compile_hints import where_needed
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.features import shown_as
-from mnistpro_jax.types import Action, EpisodeStatistics, Observation, State, pytree
-from mnistpro_jax.worlds.bank import Bank
+from mnistpro_jax.env import bitmap
+from mnistpro_jax.env.bank import Bank
+from mnistpro_jax.env.compile_hints import where_needed
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Action, EpisodeStatistics, Observation, State, pytree
+from mnistpro_jax.rollouts.features import shown_as
 
 AutoReset = Literal["same_step", "next_step", "disabled"]
 

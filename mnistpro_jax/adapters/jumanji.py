@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mnistpro_jax import spaces
 from mnistpro_jax.adapters.optional import missing
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.features import features, num_features
-from mnistpro_jax.types import Action, Observation, pytree
-from mnistpro_jax.types import State as EnvState
+from mnistpro_jax.env import spaces
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Action, Observation, pytree
+from mnistpro_jax.env.types import State as EnvState
+from mnistpro_jax.rollouts.features import features, num_features
 
 FIRST, MID, LAST = 0, 1, 2
 
@@ -138,7 +138,7 @@ class JumanjiEnv:
 
     def render(self, state: State) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """The published picture of one state, uint8 (height, width, 3)."""
-        from mnistpro_jax import bitmap
+        from mnistpro_jax.env import bitmap
         from mnistpro_jax.render import published_picture
 
         canvas = np.asarray(bitmap.unpack(self.params.bank.canvas(state.env.scene), self.env.width))

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mnistpro_jax.adapters.optional import missing
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.types import Ending, Observation, State
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Ending, Observation, State
 
 Evaluate = Callable[[Any, Observation], tuple[jax.Array, jax.Array]]
 """(weights, observations with a leading B) -> (prior logits float32 (B, num_actions), values float32 (B,))."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.env.environment import Environment, EnvParams
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 
-from mnistpro_jax.picture import READABLE_HIGH, READABLE_LOW
-from mnistpro_jax.types import Action, Kind, Observation, pytree
+from mnistpro_jax.env.picture import READABLE_HIGH, READABLE_LOW
+from mnistpro_jax.env.types import Action, Kind, Observation, pytree
 
 if TYPE_CHECKING:
-    from mnistpro_jax.env import Environment
+    from mnistpro_jax.env.environment import Environment
 
 CarryT = TypeVar("CarryT")
 

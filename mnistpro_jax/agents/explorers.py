@@ -19,7 +19,7 @@ from mnistpro_jax.agents.reader import (
     log_odds,
     stroke_shares,
 )
-from mnistpro_jax.types import Kind, Observation, pytree, static_field
+from mnistpro_jax.env.types import Kind, Observation, pytree, static_field
 
 _BLOCK = 256  # particles per block of the two-stage search in systematic_resample
 

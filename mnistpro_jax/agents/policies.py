@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from mnistpro_jax.agents.explorers import Explorer, Sight
 from mnistpro_jax.agents.reader import Reader
-from mnistpro_jax.types import Action, Kind, Observation, pytree, static_field
+from mnistpro_jax.env.types import Action, Kind, Observation, pytree, static_field
 
 
 @pytree

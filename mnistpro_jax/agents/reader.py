@@ -38,9 +38,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mnistpro_jax import bitmap
-from mnistpro_jax.types import FusedCanvas, pytree, static_field
-from mnistpro_jax.worlds import pipeline
+from mnistpro_jax.env import bitmap, pipeline
+from mnistpro_jax.env.types import FusedCanvas, pytree, static_field
 
 if TYPE_CHECKING:
     from mnistpro_jax.data import Dataset

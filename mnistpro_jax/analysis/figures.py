@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mnistpro_jax.analysis import measures, plots
-from mnistpro_jax.analysis.recount import canvases, coverage_along
-from mnistpro_jax.analysis.runs import StoredRun
 from mnistpro_jax.analysis.swap import FAILURES, Swap, failures
-from mnistpro_jax.types import Ending
+from mnistpro_jax.env.types import Ending
+from mnistpro_jax.runs.canvases import canvases
+from mnistpro_jax.runs.recount import coverage_along
+from mnistpro_jax.runs.stored import StoredRun
 from mnistpro_jax.worlds.published import PUBLISHED_FIGURES
 
 _ALONG = 1000  # episodes that the curve of coverage is drawn from

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.whole_file import whole_file
+from mnistpro_jax.data.whole_file import whole_file
 from mnistpro_jax.worlds.published import PUBLISHED_FIGURES
 
 CONFIDENCES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)

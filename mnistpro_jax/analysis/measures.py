@@ -1,4 +1,4 @@
-"""What the stored episodes of several runs say, as sheets. Definitions: ``mnistpro_jax.metrics``, README."""
+"""What the stored episodes of several runs say, as sheets. Definitions: ``mnistpro_jax.rollouts.metrics``, README."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mnistpro_jax import metrics
-from mnistpro_jax.analysis.intervals import bootstrap_mean, wilson
-from mnistpro_jax.analysis.outcomes import Flags, Floats, Outcomes
 from mnistpro_jax.analysis.paired import compare, holm
-from mnistpro_jax.analysis.runs import StoredRun, common_episodes
 from mnistpro_jax.analysis.sheet import Column, Estimate, Row, Sheet
-from mnistpro_jax.types import Ending
+from mnistpro_jax.env.types import Ending
+from mnistpro_jax.rollouts import metrics
+from mnistpro_jax.runs.intervals import bootstrap_mean, wilson
+from mnistpro_jax.runs.outcomes import Flags, Floats, Outcomes
+from mnistpro_jax.runs.stored import StoredRun, common_episodes
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Edges of the coverage groups; the last group is the benchmark's "seen", above 0.75."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.agents.host.contract import ANSWER, Decision, HostPolicy, Status, StopRun, Turn
-from mnistpro_jax.agents.host.pictures import data_url, png
 from mnistpro_jax.analysis.swap import NOT_COUNTED, Digits, FixedCanvas
+from mnistpro_jax.host.contract import ANSWER, Decision, HostPolicy, Status, StopRun, Turn
+from mnistpro_jax.host.pictures import data_url, png
 
 VERSION = 1
 """Raised whenever a model would be told something else."""
@@ -166,8 +166,8 @@ def model_predictor(
     concurrency: int = 16,
 ) -> ModelPredictor:
     """A model by its name, as ``mnistpro run --model`` has it. Raises as ``agents.host.models.choose_model`` does."""
-    from mnistpro_jax.agents.host.models import choose_model
-    from mnistpro_jax.agents.host.models.openai_chat import OpenAIChatPolicy
+    from mnistpro_jax.host.models import choose_model
+    from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 
     choice = choose_model(text, base_url=base_url, key_variable=key_variable)
     if choice.chat is None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mnistpro_jax.analysis.intervals import Z95
-from mnistpro_jax.analysis.outcomes import Flags
+from mnistpro_jax.runs.intervals import Z95
+from mnistpro_jax.runs.outcomes import Flags
 
 
 @dataclasses.dataclass(frozen=True)

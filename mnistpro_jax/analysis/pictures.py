@@ -11,37 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mnistpro_jax import render
-from mnistpro_jax.data import DataError, Dataset
-from mnistpro_jax.whole_file import whole_file
-from mnistpro_jax.worlds.published import canvas_of
+from mnistpro_jax.data.whole_file import whole_file
 
 Pixels = npt.NDArray[np.uint8]
-
-
-def canvas_of_record(record: dict[str, Any], dataset: Dataset) -> Pixels:
-    """The canvas of an episode record, uint8 (224, 224 n), rebuilt from its data set.
-
-    Raises DataError where the data set has other images or labels than the record names.
-    """
-    check_images(record, dataset)
-    return canvas_of(dataset.images[np.asarray(record["indices"])])
-
-
-def check_images(record: dict[str, Any], dataset: Dataset) -> None:
-    """DataError where a data set has other images or labels than an episode record names."""
-    where = f"{dataset.source} {dataset.split}"
-    indices = np.asarray(record["indices"])
-    if indices.min() < 0 or indices.max() >= len(dataset):
-        raise DataError(
-            f"Episode {record['episode']} shows images {record['indices']}, but {where} has images "
-            f"0..{len(dataset) - 1}; expected the data that the episode came from."
-        )
-    labels = dataset.labels[indices].tolist()
-    if labels != record["labels"]:
-        raise DataError(
-            f"Episode {record['episode']} says that images {record['indices']} show {record['labels']}, "
-            f"but in {where} they show {labels}; expected the data that the episode came from."
-        )
 
 
 def write_episode_pictures(

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import mnistpro_jax
 from mnistpro_jax.analysis.figures import level_figures
-from mnistpro_jax.analysis.runs import StoredRun
 from mnistpro_jax.analysis.sheet import Sheet
 from mnistpro_jax.analysis.swap import Swap
 from mnistpro_jax.analysis.trajectories import viewer_data
+from mnistpro_jax.runs.stored import StoredRun
 
 _VIEWER = """
 <dialog id="viewer"><header><h3 id="title"></h3><button id="close">close</button></header>

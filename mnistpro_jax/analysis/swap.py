@@ -14,14 +14,15 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from mnistpro_jax import metrics
 from mnistpro_jax.analysis.measures import EARLY, proportion
-from mnistpro_jax.analysis.outcomes import Flags
 from mnistpro_jax.analysis.paired import compare
-from mnistpro_jax.analysis.recount import canvases, seen_mask
-from mnistpro_jax.analysis.runs import StoredRun
 from mnistpro_jax.analysis.sheet import Column, Estimate, Row, Sheet
-from mnistpro_jax.types import Ending, FusedCanvas
+from mnistpro_jax.env.types import Ending, FusedCanvas
+from mnistpro_jax.rollouts import metrics
+from mnistpro_jax.runs.canvases import canvases
+from mnistpro_jax.runs.outcomes import Flags
+from mnistpro_jax.runs.recount import seen_mask
+from mnistpro_jax.runs.stored import StoredRun
 
 Pixels = npt.NDArray[np.uint8]
 Digits = tuple[int, ...]

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.analysis import measures
-from mnistpro_jax.analysis.runs import StoredRun, load_runs
 from mnistpro_jax.analysis.sheet import Sheet, markdown_of
 from mnistpro_jax.analysis.swap import PREDICTORS, Predictor, Swap, failures_sheet, swap, swap_sheet
 from mnistpro_jax.cli.options import whole
 from mnistpro_jax.cli.terminal import note, progress, stdout
-from mnistpro_jax.whole_file import whole_file
+from mnistpro_jax.data.whole_file import whole_file
+from mnistpro_jax.runs.stored import StoredRun, load_runs
 
 Say = Callable[[str, int, int], None]
 

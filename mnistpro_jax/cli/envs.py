@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    from mnistpro_jax.env import OBSERVATIONS
+    from mnistpro_jax.env.environment import OBSERVATIONS
     from mnistpro_jax.registration import registered
 
     environments = [_environment_facts(name) for name in registered()]
@@ -65,10 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _environment_facts(env_id: str) -> dict[str, Any]:
     """What an id's environment looks like, without its bank. canvas: height, width."""
-    from mnistpro_jax.env import OBSERVATIONS, Environment, default_budget
+    from mnistpro_jax.env.environment import OBSERVATIONS, Environment, default_budget
+    from mnistpro_jax.env.pipeline import NATIVE
     from mnistpro_jax.registration import level_of
     from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
-    from mnistpro_jax.worlds.pipeline import NATIVE
 
     level = level_of(env_id)
     height, width = PUBLISHED_SIZE, PUBLISHED_SIZE * level

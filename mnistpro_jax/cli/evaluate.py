@@ -13,7 +13,7 @@ from mnistpro_jax.cli.options import add_episodes, add_speed, request_of, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, CliError, note, progress, stdout
 
 if TYPE_CHECKING:
-    from mnistpro_jax.evaluation import Evaluation, EvaluationRequest, Report
+    from mnistpro_jax.evaluation.evaluate import Evaluation, EvaluationRequest, Report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     if len(set(confidences)) < len(confidences):
         raise CliError(f"--confidence has a value twice: {' '.join(f'{value:g}' for value in confidences)}")
 
-    from mnistpro_jax.analysis.folder import PARTS, results_folder
-    from mnistpro_jax.evaluation import evaluate
+    from mnistpro_jax.evaluation.evaluate import evaluate
+    from mnistpro_jax.runs.folder import PARTS, results_folder
 
     request = request_of(arguments)
     if _distributed(arguments) or arguments.part_size or (arguments.out and (arguments.out / PARTS).exists()):
@@ -127,9 +127,9 @@ def _distributed(arguments: argparse.Namespace) -> bool:
 
 def _evaluate_in_parts(arguments: argparse.Namespace, request: EvaluationRequest) -> int:
     """As ``_evaluate``, going on from the parts that are there, alone or as one of several processes."""
-    from mnistpro_jax import hosts
-    from mnistpro_jax.analysis.folder import PARTS, check_free, results_folder
-    from mnistpro_jax.parts import Parts, evaluate_parts
+    from mnistpro_jax.evaluation import hosts
+    from mnistpro_jax.evaluation.parts import Parts, evaluate_parts
+    from mnistpro_jax.runs.folder import PARTS, check_free, results_folder
 
     check_free(arguments.out, arguments.overwrite)
     with contextlib.ExitStack() as stack:
@@ -176,23 +176,23 @@ def _write_runs(
             report("writing", 0, 0)
             _write_run(folder / (_run_folder(run) if several else ""), run, arguments.pictures or 0)
     if folder is not None and several:
-        from mnistpro_jax.analysis.records import write_json
+        from mnistpro_jax.runs.json_files import write_json
 
         write_json(folder / "summary.json", {"runs": summaries})
     return summaries
 
 
 def _run_folder(run: Evaluation) -> str:
-    from mnistpro_jax.analysis.folder import RUN_PREFIX
+    from mnistpro_jax.runs.folder import RUN_PREFIX
 
     # repr: the shortest text that is this number, so that no two thresholds share a folder.
     return f"{RUN_PREFIX}{run.settings.confidence!r}"
 
 
 def _write_run(folder: Path, run: Evaluation, pictures: int) -> None:
-    from mnistpro_jax.analysis import folder as names
     from mnistpro_jax.analysis.pictures import write_episode_pictures, write_grid
-    from mnistpro_jax.analysis.records import write_json, write_jsonl
+    from mnistpro_jax.runs import folder as names
+    from mnistpro_jax.runs.json_files import write_json, write_jsonl
 
     folder.mkdir(exist_ok=True)
     records = run.records()

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(arguments.confidence) > 1:
         raise CliError("--confidence takes one value here: a data set is of one agent")
 
-    from mnistpro_jax.export import export_evaluation
+    from mnistpro_jax.adapters.minari import export_evaluation
 
     with progress() as report:
         dataset = export_evaluation(

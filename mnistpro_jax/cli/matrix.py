@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.analysis.runs import StoredRun, load_run, named_apart, run_folders
 from mnistpro_jax.analysis.sheet import Sheet
 from mnistpro_jax.cli.options import LARGEST_LEVEL, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, note, stdout
+from mnistpro_jax.data.whole_file import whole_file
+from mnistpro_jax.runs.stored import StoredRun, load_run, named_apart, run_folders
 from mnistpro_jax.study.cells import Matrix, MatrixTable, load_matrix
 from mnistpro_jax.study.status import CellStatus, counts, status, status_sheet, uncrossed
-from mnistpro_jax.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

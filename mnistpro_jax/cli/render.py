@@ -39,9 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     from mnistpro_jax import data
-    from mnistpro_jax.analysis import folder as names
-    from mnistpro_jax.analysis.pictures import canvas_of_record, write_episode_pictures
-    from mnistpro_jax.analysis.records import read_episodes
+    from mnistpro_jax.analysis.pictures import write_episode_pictures
+    from mnistpro_jax.runs import folder as names
+    from mnistpro_jax.runs.canvases import canvas_of_record
+    from mnistpro_jax.runs.records import read_episodes
 
     runs = [path for path in names.results_in(arguments.source) if path.name.startswith(names.RUN_PREFIX)]
     if runs and not (arguments.source / names.EPISODES).exists():

@@ -25,10 +25,10 @@ from mnistpro_jax.demo_server import notes
 from mnistpro_jax.demo_server.conversation import Conversation
 from mnistpro_jax.demo_server.sight import Mask, Picture, decode, look
 from mnistpro_jax.demo_server.wire import WireError
-from mnistpro_jax.env import default_budget
-from mnistpro_jax.types import FusedCanvas, Kind, Observation
+from mnistpro_jax.env.environment import default_budget
+from mnistpro_jax.env.pipeline import NATIVE
+from mnistpro_jax.env.types import FusedCanvas, Kind, Observation
 from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
-from mnistpro_jax.worlds.pipeline import NATIVE
 
 _REMEMBERED_PICTURES = 2048  # decoded pictures that are kept, at 12 KB each and digit
 _CELL = (PUBLISHED_SIZE // NATIVE) ** 2  # what the reader counts to in a native pixel that is wholly known

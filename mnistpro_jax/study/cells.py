@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mnistpro_jax.env import default_budget
+from mnistpro_jax.env.environment import default_budget
 from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
 
 AXES = ("model", "level", "memory", "horizon", "window", "stride")

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.agents.host.contract import Usage
-from mnistpro_jax.agents.host.log import LOG, RUN, decision_of, read_events, read_run
-from mnistpro_jax.agents.host.prices import Forecast, load_price
-from mnistpro_jax.agents.host.run import Note, Report, RunOutcome, RunRequest, dry_run, run
+from mnistpro_jax.host.contract import Usage
+from mnistpro_jax.host.log import LOG, RUN, decision_of, read_events, read_run
+from mnistpro_jax.host.prices import Forecast, load_price
+from mnistpro_jax.host.run import Note, Report, RunOutcome, RunRequest, dry_run, run
 from mnistpro_jax.study.cells import Cell, Matrix
 from mnistpro_jax.study.status import REQUEST_NAMES, CellStatus, State
 

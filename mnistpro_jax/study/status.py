@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mnistpro_jax.analysis.measures import mean, proportion
-from mnistpro_jax.analysis.runs import StoredRun
 from mnistpro_jax.analysis.sheet import Column, Row, Sheet
+from mnistpro_jax.runs.stored import StoredRun
 from mnistpro_jax.study.cells import ALL, Cell, Figure, Matrix, MatrixTable
 from mnistpro_jax.worlds.published import PUBLISHED_EPISODES
 
@@ -100,7 +100,7 @@ def is_model(name: str, stored: str, matrix: Matrix) -> bool:
 def _kind_and_bare(name: str) -> tuple[str | None, str]:
     """("api", one of ``_NOT_ASKED``, or None where it is not said; the name without provider and vendor, in small
     letters): "openrouter:z-ai/GLM-4.6v" is ("api", "glm-4.6v")."""
-    from mnistpro_jax.agents.host.models.openai_chat import PROVIDERS
+    from mnistpro_jax.host.models.openai_chat import PROVIDERS
 
     provider, colon, rest = name.partition(":")
     kind = provider if provider in _NOT_ASKED else "api" if provider in PROVIDERS else None
@@ -120,7 +120,7 @@ def _same_axes(cell: Cell, run: StoredRun, matrix: Matrix) -> bool:
 
 def _same_horizon(cell: Cell, horizon: int | None) -> bool:
     """Whether a run's horizon is the cell's; a cell that names none has its memory's own."""
-    from mnistpro_jax.agents.host.memory import MEMORIES, horizon_of
+    from mnistpro_jax.host.memory import MEMORIES, horizon_of
 
     if cell.horizon is not None or cell.memory not in MEMORIES:
         return horizon == cell.horizon
@@ -161,8 +161,8 @@ def _differences(cell: Cell, run: StoredRun) -> tuple[str, ...]:
 
 def _wanted(cell: Cell) -> dict[str, Any]:
     """What a run of a cell has beside the axes, by the names of ``Setting`` and of ``run.json``."""
-    from mnistpro_jax.agents.host import protocol
-    from mnistpro_jax.agents.host.prompts import load_pack
+    from mnistpro_jax.host import protocol
+    from mnistpro_jax.host.prompts import load_pack
 
     defaults = _defaults()
     wanted: dict[str, Any] = {
@@ -179,7 +179,7 @@ def _wanted(cell: Cell) -> dict[str, Any]:
 
 
 def _defaults() -> dict[str, Any]:
-    from mnistpro_jax.agents.host.run import RunRequest
+    from mnistpro_jax.host.run import RunRequest
 
     return {field.name: field.default for field in dataclasses.fields(RunRequest)}
 

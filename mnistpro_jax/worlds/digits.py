@@ -16,10 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mnistpro_jax import bitmap
-from mnistpro_jax.worlds import pipeline
-from mnistpro_jax.worlds.bank import Bank, Episodes, block_ends
-from mnistpro_jax.worlds.seams import seams
+from mnistpro_jax.env import bitmap, pipeline
+from mnistpro_jax.env.bank import Bank, Episodes, block_ends
+from mnistpro_jax.env.seams import seams
 
 if TYPE_CHECKING:
     from mnistpro_jax.data import Dataset

@@ -7,7 +7,7 @@ import dataclasses
 import jax.numpy as jnp
 import pytest
 
-from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.env.environment import Environment, EnvParams
 from tests.episodes import world
 
 World = tuple[Environment, EnvParams]

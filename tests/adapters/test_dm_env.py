@@ -9,7 +9,7 @@ from absl.testing import absltest
 from dm_env import specs, test_utils
 
 from mnistpro_jax.adapters import dm_env as adapter
-from mnistpro_jax.env import Environment, EnvParams
+from mnistpro_jax.env.environment import Environment, EnvParams
 
 World = tuple[Environment, EnvParams]
 

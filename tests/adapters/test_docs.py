@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mnistpro_jax import registration
-from mnistpro_jax.worlds.bank import Bank
+from mnistpro_jax.env.bank import Bank
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [*sorted((DOCS / "adapters").glob("*.md")), DOCS / "recurrent.md"]

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from mnistpro_jax.adapters import brax, gymnax, jumanji
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.features import features
-from mnistpro_jax.types import Ending
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Ending
+from mnistpro_jax.rollouts.features import features
 from tests.episodes import assert_trees_equal, quick_jit
 
 World = tuple[Environment, EnvParams]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mnistpro_jax.adapters.mctx import Model, legal_actions
-from mnistpro_jax.env import Environment, EnvParams
-from mnistpro_jax.types import Ending, State
+from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.env.types import Ending, State
 from tests.episodes import quick_jit, world
 
 World = tuple[Environment, EnvParams]

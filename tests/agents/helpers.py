@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnistpro_jax.agents import Geometry
-from mnistpro_jax.types import FusedCanvas, Kind, Observation
+from mnistpro_jax.env.types import FusedCanvas, Kind, Observation
 
 
 def window_mask(geometry: Geometry, corners: list[tuple[int, int]]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import pytest
 
 from mnistpro_jax.agents import Geometry
 from mnistpro_jax.agents.base import candidates, direction_to_best
-from mnistpro_jax.types import Kind
+from mnistpro_jax.env.types import Kind
 from tests.agents.helpers import native, window_mask
 
 GEOMETRIES = [

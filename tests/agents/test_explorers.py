@@ -18,7 +18,7 @@ from mnistpro_jax.agents.explorers import (
 )
 from mnistpro_jax.agents.reader import EmpiricalBayesReader, log_odds
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.worlds import pipeline
+from mnistpro_jax.env import pipeline
 from tests.agents.helpers import fused, observation, window_mask
 
 ONE = jnp.ones((), jnp.float32)

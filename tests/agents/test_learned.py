@@ -32,9 +32,9 @@ from mnistpro_jax.agents.learned.explorer import (
 )
 from mnistpro_jax.agents.learned.glimpse import empty, look, sensor
 from mnistpro_jax.agents.reader import full_read, native_counts
-from mnistpro_jax.analysis.intervals import wilson
-from mnistpro_jax.evaluation import EvaluationRequest, evaluate
-from mnistpro_jax.types import FusedCanvas, Observation
+from mnistpro_jax.env.types import FusedCanvas, Observation
+from mnistpro_jax.evaluation.evaluate import EvaluationRequest, evaluate
+from mnistpro_jax.runs.intervals import wilson
 from tests.episodes import quick_jit
 
 WEIGHTS = Path(shipped.__file__).parent / "weights"

@@ -11,8 +11,8 @@ from mnistpro_jax.agents import Geometry, agent_names, describe, make_agent
 from mnistpro_jax.agents.reader import EmpiricalBayesReader
 from mnistpro_jax.agents.registry import reads_with
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.types import Kind, Observation
-from mnistpro_jax.worlds import pipeline
+from mnistpro_jax.env import pipeline
+from mnistpro_jax.env.types import Kind, Observation
 from tests.agents.helpers import fused, observation
 
 GEOMETRY = Geometry()

@@ -8,8 +8,8 @@ import pytest
 from mnistpro_jax.agents import Geometry
 from mnistpro_jax.agents.reader import EmpiricalBayesReader, build_reader, full_read, log_odds, native_counts
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.types import FusedCanvas
-from mnistpro_jax.worlds import pipeline
+from mnistpro_jax.env import pipeline
+from mnistpro_jax.env.types import FusedCanvas
 from tests.agents.helpers import fused, native
 
 GEOMETRY = Geometry()

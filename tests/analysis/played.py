@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mnistpro_jax.analysis.outcomes import Outcomes
-from mnistpro_jax.analysis.summary import RunSettings
-from mnistpro_jax.rollouts import Trajectories
-from mnistpro_jax.types import EpisodeStatistics
+from mnistpro_jax.env.types import EpisodeStatistics
+from mnistpro_jax.rollouts.rollout import Trajectories
+from mnistpro_jax.runs.outcomes import Outcomes
+from mnistpro_jax.runs.summary import RunSettings
 from mnistpro_jax.worlds.published import canvas_of
 from tests.episodes import mnist_test
 from tests.reference import ANSWER, INVALID, ReferenceEpisode

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.agents.host import protocol
-from mnistpro_jax.agents.host.prompts import load_pack
-from mnistpro_jax.analysis.records import write_json, write_jsonl
+from mnistpro_jax.host import protocol
+from mnistpro_jax.host.prompts import load_pack
+from mnistpro_jax.runs.json_files import write_json, write_jsonl
 from mnistpro_jax.worlds.published import canvas_of, published_start
 from tests.episodes import mnist_test
 from tests.reference import ANSWER, INVALID, ReferenceEpisode

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mnistpro_jax.agents.host.contract import Decision, HostPolicy, Status, StopRun, Turn, Usage
-from mnistpro_jax.agents.host.models.openai_chat import OpenAIChatPolicy
 from mnistpro_jax.analysis.model_predictor import ModelPredictor, messages
-from mnistpro_jax.analysis.runs import StoredRun, load_run
 from mnistpro_jax.analysis.swap import NOT_COUNTED, failures_sheet, swap, swap_sheet
 from mnistpro_jax.cli import main
 from mnistpro_jax.demo_server.conversation import read_request
+from mnistpro_jax.host.contract import Decision, HostPolicy, Status, StopRun, Turn, Usage
+from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
+from mnistpro_jax.runs.stored import StoredRun, load_run
 from tests.analysis import stored
 
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from mnistpro_jax.analysis.intervals import bootstrap_mean
 from mnistpro_jax.analysis.paired import PairedTest, compare, holm, mcnemar
+from mnistpro_jax.runs.intervals import bootstrap_mean
 
 
 @pytest.mark.parametrize("first_only", range(6))

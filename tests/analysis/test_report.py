@@ -15,9 +15,9 @@ from PIL import Image
 
 from mnistpro_jax.analysis import plots
 from mnistpro_jax.analysis.report import report
-from mnistpro_jax.analysis.runs import load_run
 from mnistpro_jax.analysis.trajectories import canvas_url, replies
 from mnistpro_jax.cli import main
+from mnistpro_jax.runs.stored import load_run
 from tests.analysis import stored
 
 _VOID = {"meta", "link", "img", "input", "br"}

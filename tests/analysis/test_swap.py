@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnistpro_jax.analysis.runs import StoredRun, load_run
 from mnistpro_jax.analysis.swap import (
     Digits,
     FixedCanvas,
@@ -19,6 +18,7 @@ from mnistpro_jax.analysis.swap import (
     swap_sheet,
 )
 from mnistpro_jax.render import PALETTE
+from mnistpro_jax.runs.stored import StoredRun, load_run
 from tests.analysis import stored
 
 

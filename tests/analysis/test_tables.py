@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from mnistpro_jax.analysis import tables
-from mnistpro_jax.analysis.summary import RunSettings, summarise
+from mnistpro_jax.runs.summary import RunSettings, summarise
 from tests.analysis.played import SETTINGS, outcomes
 
 PUBLISHED = dataclasses.replace(SETTINGS, budget=78, confidence=0.9, source="mnist")

@@ -11,10 +11,10 @@ import numpy as np
 
 from baselines.clairvoyant import ForeseeingEnvironment, play, row
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.evaluation import EvaluationRequest, draw_indices, prepare
+from mnistpro_jax.env.types import Action
+from mnistpro_jax.evaluation.evaluate import EvaluationRequest, draw_indices, prepare
 from mnistpro_jax.registration import environment, make_params
-from mnistpro_jax.rollouts import episode_keys
-from mnistpro_jax.types import Action
+from mnistpro_jax.rollouts.rollout import episode_keys
 from mnistpro_jax.worlds.digits import digit_bank
 from tests.episodes import quick_jit
 

@@ -136,7 +136,7 @@ def test_a_run_of_two_devices_goes_on_with_one(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from baselines.loop import Run, train
-from mnistpro_jax.sharding import episode_mesh
+from mnistpro_jax.rollouts.sharding import episode_mesh
 from tests.baselines.test_loop import LineConfig, LineTrainer
 
 mesh = episode_mesh(2)

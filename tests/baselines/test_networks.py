@@ -11,7 +11,7 @@ import pytest
 from flax import linen as nn
 
 from mnistpro_jax.agents.learned.networks import ActorCritic, PatchConv, ReaderNetwork, RecurrentAttention
-from mnistpro_jax.types import Kind
+from mnistpro_jax.env.types import Kind
 
 
 def _size(params: Any) -> int:

@@ -17,7 +17,7 @@ from mnistpro_jax.agents import agent_names
 from mnistpro_jax.agents.learned import shipped
 from mnistpro_jax.agents.reader import native_counts
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.rollouts import rollout
+from mnistpro_jax.rollouts.rollout import rollout
 from mnistpro_jax.worlds.published import canvas_of
 
 WEIGHTS = Path(shipped.__file__).parent / "weights"

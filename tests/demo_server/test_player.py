@@ -13,7 +13,7 @@ import pytest
 from mnistpro_jax.agents import Geometry, make_agent
 from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.demo_server.player import Player
-from mnistpro_jax.types import FusedCanvas, Observation
+from mnistpro_jax.env.types import FusedCanvas, Observation
 from mnistpro_jax.worlds.published import published_indices
 from tests.demo_server.talk import episode, play, user
 from tests.episodes import mnist_test

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from mnistpro_jax.agents import Geometry, make_agent
-from mnistpro_jax.agents.host import runner
-from mnistpro_jax.agents.host.contract import HostPolicy, Turn
-from mnistpro_jax.agents.host.memory import UNBOUNDED, memory_of
-from mnistpro_jax.agents.host.models.agents import AgentPolicy
-from mnistpro_jax.agents.host.models.chat import Reply, TextPolicy
-from mnistpro_jax.agents.host.prompts import load_pack
-from mnistpro_jax.agents.host.protocol import Protocol
-from mnistpro_jax.agents.host.world import HostWorld, host_world
 from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.demo_server.player import Player
-from mnistpro_jax.evaluation import EvaluationRequest
+from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+from mnistpro_jax.host import runner
+from mnistpro_jax.host.contract import HostPolicy, Turn
+from mnistpro_jax.host.memory import UNBOUNDED, memory_of
+from mnistpro_jax.host.models.agents import AgentPolicy
+from mnistpro_jax.host.models.chat import Reply, TextPolicy
+from mnistpro_jax.host.prompts import load_pack
+from mnistpro_jax.host.protocol import Protocol
+from mnistpro_jax.host.world import HostWorld, host_world
 from tests.episodes import mnist_test
 
 EPISODES = 5

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mnistpro_jax.analysis.records import read_episodes
 from mnistpro_jax.cli import main
 from mnistpro_jax.demo_server.faults import Faults
 from mnistpro_jax.demo_server.player import Player
 from mnistpro_jax.demo_server.server import DemoServer, ServerSettings
+from mnistpro_jax.runs.records import read_episodes
 
 EPISODES = 20
 

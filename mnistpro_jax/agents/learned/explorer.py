@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.explorers import Sight
 from mnistpro_jax.agents.learned.networks import ActorCritic
-from mnistpro_jax.types import pytree, static_field
+from mnistpro_jax.env.types import pytree, static_field
 
 REACH_X, REACH_Y = 12, 6  # strides in each direction that the map of unseen information spans
 VIEW = 18  # cells of two native pixels on each side of the view around the window

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.learned.explorer import beside_doubts, digit_under, log_doubt, useful_moves
 from mnistpro_jax.agents.learned.networks import RecurrentAttention
-from mnistpro_jax.types import Action, Kind, Observation, pytree, static_field
+from mnistpro_jax.env.types import Action, Kind, Observation, pytree, static_field
 
 CELL = 4  # canvas pixels along a side of what the glimpse network is shown as one number
 

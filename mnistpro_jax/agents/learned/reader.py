@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from mnistpro_jax.agents.learned.networks import ReaderNetwork
 from mnistpro_jax.agents.reader import Beliefs
-from mnistpro_jax.types import FusedCanvas, pytree, static_field
+from mnistpro_jax.env.types import FusedCanvas, pytree, static_field
 
 
 @pytree

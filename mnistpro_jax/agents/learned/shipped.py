@@ -23,7 +23,7 @@ from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.learned.explorer import num_features
 from mnistpro_jax.agents.learned.networks import ActorCritic, ReaderNetwork, RecurrentAttention
 from mnistpro_jax.agents.learned.reader import LearnedReader
-from mnistpro_jax.whole_file import whole_file
+from mnistpro_jax.data.whole_file import whole_file
 
 NAMES = ("reader", "canvas", "glimpse", "memoryless")  # of which there are weights
 LARGEST = 2 * 2**20  # bytes of a file

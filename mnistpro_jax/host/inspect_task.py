@@ -1,0 +1,244 @@
+"""The same runs as a task of Inspect: its providers, log viewer, ``eval-retry`` and epochs.
+
+    inspect eval mnistpro_jax/mnist_pro --model openai/gpt-5 -T memory=textual -T episodes=20
+    inspect eval mnistpro_jax/mnist_pro --model ... -T votes=5      # five epochs, the answers vote
+
+Protocol, parser, world and scoring are those of ``mnistpro run``; Inspect asks the model and keeps the log. A fault of
+the provider, a refusal or a reply cut off at its limit is an error of the sample (``inspect eval-retry`` plays it
+anew), never a wrong answer. Needs the extra: pip install "mnistpro_jax[inspect]".
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+from mnistpro_jax import data
+from mnistpro_jax.evaluation.evaluate import EvaluationRequest, check
+from mnistpro_jax.host.contract import COUNTED, Message, Status, Turn, Usage
+from mnistpro_jax.host.episode import Played
+from mnistpro_jax.host.ledger import Ledger
+from mnistpro_jax.host.log import EpisodeLog
+from mnistpro_jax.host.memory import UNBOUNDED, horizon_of, memory_of
+from mnistpro_jax.host.models.chat import Reply, TextPolicy
+from mnistpro_jax.host.prompts import DEFAULT, load_pack
+from mnistpro_jax.host.protocol import Protocol
+from mnistpro_jax.host.runner import play_one
+from mnistpro_jax.host.world import HostWorld, host_world
+
+try:
+    from inspect_ai import Epochs, Task, task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import (
+        ChatMessage,
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageUser,
+        ContentImage,
+        ContentText,
+        Model,
+        ModelOutput,
+        get_model,
+    )
+    from inspect_ai.scorer import (
+        Score,
+        Scorer,
+        ScoreReducer,
+        Target,
+        accuracy,
+        score_reducer,
+        scorer,
+        stderr,
+    )
+    from inspect_ai.solver import Generate, Solver, TaskState, solver
+except ImportError as error:
+    raise ImportError('the Inspect task needs Inspect: pip install "mnistpro_jax[inspect]"') from error
+
+_RECORD = "mnistpro_record"
+_TRUNCATED = ("max_tokens", "model_length")
+
+
+@task
+def mnist_pro(
+    level: int = 1,
+    memory: str = "image-only",
+    horizon: str | int | None = None,
+    episodes: str | int = "published",
+    seed: int = 0,
+    window: int = 64,
+    stride: int = 32,
+    attempts: int = 3,
+    prompts: str = DEFAULT,
+    votes: int = 1,
+) -> Task:
+    """MNIST-PRO as an Inspect task; a sample is an episode.
+
+    horizon: pictures, or "all". episodes: "published", or how many to draw. votes: epochs whose answers vote for one
+    answer an episode. Others as of ``mnistpro run``.
+    """
+    chosen = memory_of(memory)
+    request = EvaluationRequest(
+        level=level,
+        agent="random",
+        episodes=None if episodes == "published" else int(episodes),
+        seed=seed,
+        window=window,
+        stride=stride,
+        budget=1 if chosen.full_image else None,
+    )
+    check(request)
+    world = host_world(request, data.load(request.source, request.split))
+    wanted = UNBOUNDED if horizon == "all" else None if horizon is None else int(horizon)
+    talk = Protocol(world.rules, chosen, horizon_of(chosen, wanted), load_pack(prompts), attempts)
+    samples = [
+        Sample(
+            id=number,
+            input=f"Episode {number} of MNIST-PRO level {level}, memory {memory}.",
+            target="".join(map(str, world.labels(number))),
+            metadata={"episode": number},
+        )
+        for number in range(len(world))
+    ]
+    return Task(
+        dataset=MemoryDataset(samples, name=f"mnist-pro level {level}"),
+        solver=explore(world, talk),
+        scorer=exact(),
+        epochs=Epochs(votes, [vote()]) if votes > 1 else None,
+        metadata={"level": level, "memory": memory, "horizon": talk.horizon, "prompts": talk.prompts.digest},
+    )
+
+
+@solver
+def explore(world: HostWorld, talk: Protocol) -> Solver:
+    """Play the sample's episode with the model that Inspect was given."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        policy = InspectPolicy(get_model(), world.env.num_classes, not talk.memory.full_image)
+        ledger = Ledger()
+        number = int(state.metadata["episode"])
+        played = await play_one(world, talk, policy, number, ledger, EpisodeLog(number))
+        _raise_faults(played, ledger)
+        if policy.messages:
+            state.messages = policy.messages
+        if policy.output is not None:
+            state.output = policy.output
+        state.metadata[_RECORD] = played.record
+        return state
+
+    return solve
+
+
+@scorer(metrics=[accuracy(), stderr()])
+def exact() -> Scorer:
+    """Whether all digits are right; the answer is kept for votes, coverage and steps for reading."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        record = state.metadata[_RECORD]
+        answer = None if record["answer"] is None else "".join(map(str, record["answer"]))
+        return Score(
+            value=1.0 if record["correct"] else 0.0,
+            answer=answer,
+            reason="invalid_response_format" if record["status"] == Status.UNPARSEABLE else None,
+            metadata={
+                name: record[name]
+                for name in (
+                    "ending",
+                    "steps",
+                    "revisits",
+                    "stroke_coverage",
+                    "area_coverage",
+                    "windows",
+                    "actions",
+                )
+            },
+        )
+
+    return score
+
+
+@score_reducer(name="vote")
+def vote() -> ScoreReducer:
+    """The most frequent answer of an episode's epochs, and whether it is right; among equals, the first one given.
+
+    Inspect's own ``mode`` takes the most frequent score, which is another thing.
+    """
+
+    def reduce(scores: list[Score]) -> Score:
+        answers = [score.answer for score in scores]
+        counts = collections.Counter(answer for answer in answers if answer is not None)
+        winner = counts.most_common(1)[0][0] if counts else None
+        return scores[answers.index(winner)]
+
+    return reduce
+
+
+class InspectPolicy(TextPolicy):
+    """A model of Inspect. messages, output: the last request with its reply, for the log viewer."""
+
+    def __init__(self, model: Model, num_classes: int = 10, moves_allowed: bool = True) -> None:
+        super().__init__(num_classes, moves_allowed)
+        self._model = model
+        self.messages: list[ChatMessage] = []
+        self.output: ModelOutput | None = None
+
+    async def reply(self, turn: Turn) -> Reply:
+        """One call through Inspect, with its retries, limits and cache."""
+        request = as_inspect(turn.messages)
+        self.output = output = await self._model.generate(request)
+        if not output.choices:
+            return Reply("", status=Status.API_ERROR, problem=output.error or "no reply")
+        self.messages = [*request, output.message]
+        usage = Usage()
+        if output.usage is not None:
+            usage = Usage(
+                output.usage.input_tokens,
+                output.usage.output_tokens,
+                output.usage.input_tokens_cache_read or 0,
+                output.usage.reasoning_tokens or 0,
+            )
+        if output.stop_reason == "content_filter":
+            return Reply(output.completion, usage, Status.REFUSED, "the provider's filter withheld the reply")
+        if _is_refusal(output.message):
+            return Reply(
+                output.completion, usage, Status.REFUSED, f"the model refused: {output.completion[:200]}"
+            )
+        if output.stop_reason in _TRUNCATED:
+            return Reply(output.completion, usage, Status.TRUNCATED, "cut off at the limit of tokens")
+        return Reply(output.completion, usage)
+
+
+def _is_refusal(message: ChatMessageAssistant) -> bool:
+    """Providers with a field of its own for refusals say "stop" for the reason; Inspect marks the text instead."""
+    parts = [] if isinstance(message.content, str) else message.content
+    return any(isinstance(part, ContentText) and bool(part.refusal) for part in parts)
+
+
+def as_inspect(messages: Sequence[Message]) -> list[ChatMessage]:
+    """The protocol's messages as Inspect's."""
+    made: list[ChatMessage] = []
+    for message in messages:
+        content: Any = message["content"]
+        if message["role"] == "system":
+            made.append(ChatMessageSystem(content=content))
+        elif message["role"] == "assistant":
+            made.append(ChatMessageAssistant(content=content))
+        else:
+            parts = [
+                ContentText(text=part["text"])
+                if part["type"] == "text"
+                else ContentImage(
+                    image=part["image_url"]["url"], detail=part["image_url"].get("detail", "auto")
+                )
+                for part in content
+            ]
+            made.append(ChatMessageUser(content=parts))
+    return made
+
+
+def _raise_faults(played: Played, ledger: Ledger) -> None:
+    """What is no outcome becomes an error of the sample, with the error that Inspect knows where there is one."""
+    if ledger.fault is not None:
+        raise ledger.fault.__cause__ or ledger.fault
+    if played.status not in COUNTED:
+        raise RuntimeError(f"episode {played.episode}: {played.status}: {played.record['problem']}")

@@ -1,0 +1,270 @@
+"""What an agent is told on each turn: a ``Protocol`` (data) makes the chat messages of a turn from its history.
+
+The request, always in OpenAI's chat format:
+
+    windowed (all memories but the two below)
+        system: the rules, the form of the reply, and how the memory works
+        user:   [text, picture] for each picture that is shown, oldest first, then a text with the logs and the turn
+    natural
+        user:   the rules, and the first picture
+        assistant, user, assistant, user ...: its replies as they came, each followed by the next picture alone
+    full-image (control)
+        system: the rules; user: the whole canvas
+
+The turn's text says which turn it is, how many are left, and, on the last one, that it is the last. Pictures are PNG
+data URLs in ``image_url`` parts. A reply is {"action": "move", "direction": "up"} or {"action": "answer", "value":
+"7"}, with "thought" and "spatial_map" where the memory asks for them. The words are in a prompt pack.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mnistpro_jax.host.contract import ANSWER, Decision, Message
+from mnistpro_jax.host.memory import UNBOUNDED, Memory
+from mnistpro_jax.host.prompts import PromptPack
+
+VERSION = 1
+"""Raised whenever the same configuration would say something else to an agent."""
+RETRIES = ("repeat", "explain")
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+    """What the rules say about the world: sizes in pixels, budget in actions (the answer included)."""
+
+    height: int
+    width: int
+    window: int
+    stride: int
+    digits: int
+    num_classes: int
+    budget: int
+    outline: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Past:
+    """An earlier turn: the picture that it showed (data URL), and what was made of it."""
+
+    picture: str
+    decision: Decision
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Protocol:
+    """How a run talks to its agent.
+
+    horizon: pictures shown, the current one included; ``UNBOUNDED``: all. attempts: replies that an agent may use up
+    on a turn until one says what to do. warning: whether the last turn is announced. retry: what a further attempt
+    sees: "repeat", the same request again, or "explain", its failed reply and a word on what was missing. detail:
+    of ``image_url`` ("low", "high", "auto"), None to leave it out.
+    """
+
+    world: World
+    memory: Memory
+    horizon: int
+    prompts: PromptPack
+    attempts: int = 3
+    warning: bool = True
+    retry: str = "repeat"
+    detail: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"attempts is {self.attempts}; expected 1 or more")
+        if self.retry not in RETRIES:
+            raise ValueError(f"retry is {self.retry!r}; expected one of {', '.join(RETRIES)}")
+
+    def pictures_shown(self, turn: int) -> int:
+        """How many pictures the request of a turn (from 1) holds."""
+        if self.memory.canvas:
+            return 2
+        if self.memory.full_image:
+            return 1
+        return turn if self.horizon == UNBOUNDED else min(turn, self.horizon)
+
+    def messages(
+        self, past: Sequence[Past], picture: str, canvas: str | None = None, failed: Sequence[str] = ()
+    ) -> tuple[Message, ...]:
+        """The request of a turn.
+
+        past: the turns so far. picture: what the turn shows, as a data URL (the whole canvas in the control).
+        canvas: the fused canvas, for the memories that have one. failed: earlier replies to this same turn.
+        """
+        if self.memory.full_image:
+            messages = [_system(self.rules()), _user(self._image(picture))]
+        elif self.memory.multi_turn:
+            messages = self._conversation(past, picture)
+        else:
+            messages = [_system(self.rules()), _user(*self._window_parts(past, picture, canvas))]
+        if self.retry == "explain":
+            for reply in failed:
+                messages += [_assistant(reply), _user(_text(self._say("turn.retry")))]
+        return tuple(messages)
+
+    def rules(self) -> str:
+        """All that holds for the whole episode."""
+        return self._rules
+
+    @functools.cached_property
+    def _rules(self) -> str:
+        memory, several = self.memory, "many" if self.world.digits > 1 else "one"
+        if memory.full_image:
+            keys = [f"rules.full_{several}", f"reply.full_{several}"]
+            return "\n\n".join(self._say(key) for key in keys)
+        keys = [f"rules.task_{several}", "rules.window"]
+        keys += ["rules.outline"] if self.world.outline else []
+        keys += ["rules.moves", "rules.budget"]
+        if memory.canvas:
+            keys.append("memory.canvas")
+        elif not memory.multi_turn:
+            shown = {1: "one", UNBOUNDED: "all"}.get(self.horizon, "some")
+            keys.append(f"memory.pictures_{shown}")
+        keys += ["reply.move", f"reply.answer_{several}"]
+        keys += ["reply.thought"] if memory.thoughts else []
+        keys += ["reply.map"] if memory.grid_map else []
+        return "\n\n".join(self._say(key) for key in keys)
+
+    def _conversation(self, past: Sequence[Past], picture: str) -> list[Message]:
+        messages: list[Message] = []
+        shown = [*(turn.picture for turn in past), picture]
+        for number, image in enumerate(shown, start=1):
+            texts = [self.rules()] if number == 1 else []
+            if number == len(shown):
+                texts += self._warning(number)
+            messages.append(_user(*map(_text, texts), self._image(image)))
+            if number < len(shown):
+                messages.append(_assistant(_said(past[number - 1].decision)))
+        return messages
+
+    def _window_parts(self, past: Sequence[Past], picture: str, canvas: str | None) -> list[dict[str, Any]]:
+        turn = len(past) + 1
+        parts: list[dict[str, Any]] = []
+        if self.memory.canvas:
+            if canvas is None:
+                raise ValueError(f"memory {self.memory.name!r} shows the fused canvas; pass it")
+            parts += [_text(self._say("memory.picture_canvas")), self._image(canvas)]
+        else:
+            kept = self.pictures_shown(turn) - 1
+            for number in range(turn - kept, turn):
+                parts.append(_text(self._say("memory.picture", turn=number)))
+                parts.append(self._image(past[number - 1].picture))
+        parts += [_text(self._say("memory.picture_now", turn=turn)), self._image(picture)]
+        texts = self._logs(past) + [
+            self._say("turn.status", turn=turn, left=self.world.budget - len(past)),
+            *self._warning(turn),
+        ]
+        return [*parts, _text("\n\n".join(texts))]
+
+    def _logs(self, past: Sequence[Past]) -> list[str]:
+        memory = self.memory
+        if not memory.actions:
+            return []
+        if not past:
+            return [self._say("memory.log_nothing")]
+        lines, places = [], []
+        for number, decision in enumerate((turn.decision for turn in past), start=1):
+            if memory.thoughts and decision.thought:
+                lines.append(self._say("memory.log_thought", turn=number, thought=decision.thought))
+            lines.append(self._say("memory.log_action", turn=number, action=decision.action))
+            if memory.grid_map and decision.place:
+                coords = json.dumps(decision.place["coords"])
+                features = decision.place["features"]
+                places.append(self._say("memory.map_line", turn=number, coords=coords, features=features))
+        texts = ["\n".join([self._say("memory.log"), *lines])]
+        if places:
+            texts.append("\n".join([self._say("memory.map"), *places]))
+        return texts
+
+    def _warning(self, turn: int) -> list[str]:
+        return [self._say("turn.last")] if self.warning and turn >= self.world.budget else []
+
+    def _say(self, key: str, **values: Any) -> str:
+        world = self.world
+        known = {
+            "width": world.width,
+            "height": world.height,
+            "window": world.window,
+            "stride": world.stride,
+            "digits": world.digits,
+            "largest": world.num_classes - 1,
+            "budget": world.budget,
+            # A digit in the example would be one that an agent which knows nothing says more often.
+            "example": "?" * world.digits,
+            "horizon": self.horizon,
+            "turn": "",
+            "left": "",
+            "action": "",
+            "thought": "",
+            "coords": "",
+            "features": "",
+        }
+        return self.prompts.text(key, {**known, **values})
+
+    def _image(self, url: str) -> dict[str, Any]:
+        detail = {} if self.detail is None else {"detail": self.detail}
+        return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
+def _said(decision: Decision) -> str:
+    """A reply as it came; in its place, for agents that do not speak, the protocol's JSON of the action."""
+    if decision.text.strip():
+        return decision.text
+    return action_json(decision)
+
+
+def action_json(decision: Decision) -> str:
+    """A decision in the protocol's JSON."""
+    if decision.action == ANSWER:
+        assert decision.answer is not None
+        return json.dumps({"action": ANSWER, "value": "".join(map(str, decision.answer))})
+    return json.dumps({"action": "move", "direction": decision.action})
+
+
+def messages_digest(messages: Sequence[Message]) -> str:
+    """SHA-256 of a request's messages, 16 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def count_pictures(messages: Sequence[Message]) -> int:
+    """Pictures in a request."""
+    return sum(
+        part["type"] == "image_url"
+        for message in messages
+        if isinstance(message["content"], list)
+        for part in message["content"]
+    )
+
+
+def texts_of(messages: Sequence[Message]) -> list[str]:
+    """The texts of a request, in order, without its pictures."""
+    texts: list[str] = []
+    for message in messages:
+        content = message["content"]
+        parts: list[Mapping[str, Any]] = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else content
+        )
+        texts += [part["text"] for part in parts if part["type"] == "text"]
+    return texts
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _system(text: str) -> Message:
+    return {"role": "system", "content": text}
+
+
+def _user(*parts: dict[str, Any]) -> Message:
+    return {"role": "user", "content": list(parts)}
+
+
+def _assistant(text: str) -> Message:
+    return {"role": "assistant", "content": text}

@@ -1,0 +1,1 @@
+"""Any number of episodes with one policy: rollouts, replay, recurrence, features, devices."""

@@ -1,0 +1,33 @@
+"""The collector during a run."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from mnistpro_jax.host.heap import settled_heap
+
+
+def test_what_was_there_before_is_set_aside_while_it_lasts() -> None:
+    with settled_heap():
+        assert gc.get_freeze_count() > 0
+        made_since = gc.get_objects()
+        assert not any(one is pytest for one in made_since)
+    assert gc.get_freeze_count() == 0
+
+
+def test_an_error_leaves_the_collector_as_it_was() -> None:
+    with pytest.raises(KeyError), settled_heap():
+        raise KeyError
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_heap_that_the_caller_froze_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        with settled_heap():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
