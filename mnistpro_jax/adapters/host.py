@@ -21,6 +21,7 @@ from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.compile_hints import where_needed
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Action, EpisodeStatistics, Observation, State, pytree
+from mnistpro_jax.render.published import published_picture
 from mnistpro_jax.rollouts.features import shown_as
 
 AutoReset = Literal["same_step", "next_step", "disabled"]
@@ -180,8 +181,6 @@ class HostBatch:
 
     def pictures(self) -> list[NDArray[np.uint8]]:
         """The published picture of each lane, uint8 (height, width, 3)."""
-        from mnistpro_jax.render import published_picture
-
         state = self._running().state
         canvases = np.where(np.asarray(_canvases(self.params.bank, state.scene)) != 0, 0, 255).astype(
             np.uint8

@@ -139,7 +139,7 @@ class JumanjiEnv:
     def render(self, state: State) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """The published picture of one state, uint8 (height, width, 3)."""
         from mnistpro_jax.env import bitmap
-        from mnistpro_jax.render import published_picture
+        from mnistpro_jax.render.published import published_picture
 
         canvas = np.asarray(bitmap.unpack(self.params.bank.canvas(state.env.scene), self.env.width))
         black = np.where(canvas != 0, 0, 255).astype(np.uint8)

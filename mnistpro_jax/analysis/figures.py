@@ -9,8 +9,8 @@ import numpy as np
 from mnistpro_jax.analysis import measures, plots
 from mnistpro_jax.analysis.swap import FAILURES, Swap, failures
 from mnistpro_jax.env.types import Ending
+from mnistpro_jax.render.seen import coverage_along
 from mnistpro_jax.runs.canvases import canvases
-from mnistpro_jax.runs.recount import coverage_along
 from mnistpro_jax.runs.stored import StoredRun
 from mnistpro_jax.worlds.published import PUBLISHED_FIGURES
 

@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
-from mnistpro_jax import render
 from mnistpro_jax.data.whole_file import whole_file
+from mnistpro_jax.render.animation import save_gif
+from mnistpro_jax.render.contact_sheet import contact_sheet
+from mnistpro_jax.render.grid import grid
+from mnistpro_jax.render.published import composite_picture
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -30,17 +34,17 @@ def write_episode_pictures(
     """Write ``episode-0000.png`` (contact sheet) and ``.gif`` of an episode to ``folder``; returns their
     paths.
 
-    Arguments as in ``render.episode_frames``. Existing files of these names are replaced.
+    Arguments as in ``render.frames.episode_frames``. Existing files of these names are replaced.
     """
     written = []
     if sheet:
         target = folder / f"episode-{record['episode']:04d}.png"
-        image = render.contact_sheet(record, canvas, window, outline, remembered)
+        image = contact_sheet(record, canvas, window, outline, remembered)
         written.append(_write(target, lambda path: image.save(path, format="PNG")))
     if gif:
         target = folder / f"episode-{record['episode']:04d}.gif"
         written.append(
-            _write(target, lambda path: render.save_gif(path, record, canvas, window, outline, remembered))
+            _write(target, lambda path: save_gif(path, record, canvas, window, outline, remembered))
         )
     return written
 
@@ -49,15 +53,13 @@ def write_grid(
     path: Path, records: Sequence[dict[str, Any]], canvases: Sequence[Pixels], window: int
 ) -> Path:
     """Write one picture of what each episode had seen at its end (grey: never seen), row by row."""
-    from PIL import Image
-
     pictures = [
-        render.composite_picture(canvas, record["windows"], window)
+        composite_picture(canvas, record["windows"], window)
         for record, canvas in zip(records, canvases, strict=True)
     ]
     height, width = canvases[0].shape
     columns = max(1, round(math.sqrt(len(pictures) * height / width)))
-    image = Image.fromarray(render.grid(np.stack(pictures), columns, separator=4))
+    image = Image.fromarray(grid(np.stack(pictures), columns, separator=4))
     return _write(path, lambda unfinished: image.save(unfinished, format="PNG"))
 
 

@@ -18,10 +18,10 @@ from mnistpro_jax.analysis.measures import EARLY, proportion
 from mnistpro_jax.analysis.paired import compare
 from mnistpro_jax.analysis.sheet import Column, Estimate, Row, Sheet
 from mnistpro_jax.env.types import Ending, FusedCanvas
+from mnistpro_jax.render.seen import seen_mask
 from mnistpro_jax.rollouts import metrics
 from mnistpro_jax.runs.canvases import canvases
 from mnistpro_jax.runs.outcomes import Flags
-from mnistpro_jax.runs.recount import seen_mask
 from mnistpro_jax.runs.stored import StoredRun
 
 Pixels = npt.NDArray[np.uint8]
@@ -46,7 +46,7 @@ class FixedCanvas:
     level: int
 
     def picture(self) -> Pixels:
-        """The published composite picture, grey where nothing was seen: uint8 (H, W), colours of ``render.PALETTE``."""
+        """The composite picture, grey where nothing was seen: numbers of ``render.published.PALETTE``, uint8 (H, W)."""
         return np.where(self.seen, (self.canvas & 1) + np.uint8(1), np.uint8(0))
 
     def counts(self, native: int = 28) -> tuple[Pixels, Pixels]:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mnistpro_jax.render.seen import seen_mask
 from mnistpro_jax.runs.canvases import canvases
-from mnistpro_jax.runs.recount import seen_mask
 from mnistpro_jax.runs.stored import StoredRun
 
 Pixels = npt.NDArray[np.uint8]

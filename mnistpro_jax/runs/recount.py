@@ -1,6 +1,6 @@
 """What an episode saw, counted again from its windows and its canvas alone.
 
-For episodes that others stored, and for what changes along an episode. Definitions: ``mnistpro_jax.rollouts.metrics``.
+For episodes that others stored. Definitions: ``mnistpro_jax.rollouts.metrics``.
 """
 
 from __future__ import annotations
@@ -9,22 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from mnistpro_jax.env.picture import READABLE_HIGH, READABLE_LOW
-
-Pixels = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
-Corner = Sequence[int]
-
-
-def seen_mask(shape: tuple[int, int], windows: Sequence[Corner], window: int, readable: bool = False) -> Mask:
-    """The union of windows, bool ``shape``. readable: less the ring that the outline hides."""
-    seen = np.zeros(shape, bool)
-    low, high = (READABLE_LOW, READABLE_HIGH) if readable else (0, 0)
-    for x, y in windows:
-        seen[y + low : y + window - high, x + low : x + window - high] = True
-    return seen
+from mnistpro_jax.render.checked import Pixels
+from mnistpro_jax.render.seen import Corner, Mask, seen_mask
 
 
 def counted(canvas: Pixels, windows: Sequence[Corner], window: int, level: int) -> dict[str, Any]:
@@ -53,17 +40,6 @@ def counted(canvas: Pixels, windows: Sequence[Corner], window: int, level: int) 
         "digit_stroke_coverage": shares(stroke & whole),
         "digit_stroke_coverage_readable": shares(stroke & readable),
     }
-
-
-def coverage_along(canvas: Pixels, windows: Sequence[Corner], window: int) -> list[float]:
-    """Stroke coverage (windows) after each observation, 0..1."""
-    hidden = canvas == 0
-    total = int(hidden.sum())
-    shares = []
-    for x, y in windows:
-        hidden[y : y + window, x : x + window] = False
-        shares.append(1 - int(hidden.sum()) / total if total else 1.0)
-    return shares
 
 
 def _per_digit(mask: Mask, level: int) -> list[int]:

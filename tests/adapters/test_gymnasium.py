@@ -19,7 +19,7 @@ import mnistpro_jax.adapters.gymnasium as adapter
 from mnistpro_jax.adapters.world import load_world
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Ending
-from mnistpro_jax.render import published_picture
+from mnistpro_jax.render.published import published_picture
 from tests.episodes import edge_digits, pack, pillow_canvas, scene_indices, world
 from tests.reference import ANSWER, ReferenceEpisode
 

@@ -15,7 +15,7 @@ from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.host.contract import Decision, HostPolicy, Status, StopRun, Turn, Usage
 from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 from mnistpro_jax.runs.stored import StoredRun, load_run
-from tests.analysis import stored
+from tests.runs import stored
 
 
 class Scripted(HostPolicy):

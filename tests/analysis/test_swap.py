@@ -17,9 +17,9 @@ from mnistpro_jax.analysis.swap import (
     swap,
     swap_sheet,
 )
-from mnistpro_jax.render import PALETTE
+from mnistpro_jax.render.published import PALETTE
 from mnistpro_jax.runs.stored import StoredRun, load_run
-from tests.analysis import stored
+from tests.runs import stored
 
 
 class Counting:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from mnistpro_jax.analysis import tables
 from mnistpro_jax.runs.summary import RunSettings, summarise
-from tests.analysis.played import SETTINGS, outcomes
+from tests.runs.played import SETTINGS, outcomes
 
 PUBLISHED = dataclasses.replace(SETTINGS, budget=78, confidence=0.9, source="mnist")
 

@@ -15,7 +15,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mnistpro_jax import render
 from mnistpro_jax.host import runner
 from mnistpro_jax.host.contract import Status, Usage
 from mnistpro_jax.host.episode import Played
@@ -23,6 +22,7 @@ from mnistpro_jax.host.ledger import Ledger
 from mnistpro_jax.host.models import choose_model, make_policy
 from mnistpro_jax.host.models.openai_chat import ChatSettings
 from mnistpro_jax.host.world import HostWorld
+from mnistpro_jax.render.published import published_picture
 from tests.host.fake_server import Answer, FakeServer, chat, fault, turn_of, walker
 from tests.host.helpers import protocol
 
@@ -108,7 +108,7 @@ def test_the_server_sees_the_published_pictures(world: HostWorld) -> None:
         expected = windows[max(0, turn - 4) : turn]
         assert len(shown) == len(expected)
         for picture, corner in zip(shown, expected, strict=True):
-            assert (picture == render.published_picture(canvas, corner)).all()
+            assert (picture == published_picture(canvas, corner)).all()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mnistpro_jax import render
 from mnistpro_jax.host import pictures
+from mnistpro_jax.render.published import composite_picture, published_picture
 
 CANVAS = np.where(np.random.default_rng(0).random((28, 56)) > 0.7, 0, 255).astype(np.uint8)
 CANVAS = CANVAS.repeat(8, axis=0).repeat(8, axis=1)
@@ -24,13 +24,13 @@ def decoded(png: bytes) -> NDArray[np.uint8]:
 @pytest.mark.parametrize("xy", [(0, 0), (100, 31), (384, 160)])
 def test_a_glimpse_is_the_published_picture(xy: tuple[int, int], outline: bool) -> None:
     found = decoded(pictures.glimpse_png(CANVAS, xy, 64, outline))
-    assert (found == render.published_picture(CANVAS, xy, 64, outline)).all()
+    assert (found == published_picture(CANVAS, xy, 64, outline)).all()
 
 
 def test_the_fused_canvas() -> None:
     windows = [(0, 0), (32, 0), (300, 100)]
     found = decoded(pictures.fused_png(CANVAS, windows, 64))
-    assert (found == render.composite_picture(CANVAS, windows, 64)).all()
+    assert (found == composite_picture(CANVAS, windows, 64)).all()
     seen = np.zeros(CANVAS.shape, bool)
     for x, y in windows:
         seen[y : y + 64, x : x + 64] = True

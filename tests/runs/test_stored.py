@@ -11,9 +11,10 @@ import pytest
 
 from mnistpro_jax.host import protocol
 from mnistpro_jax.host.prompts import load_pack
-from mnistpro_jax.runs.recount import counted, coverage_along
+from mnistpro_jax.render.seen import coverage_along
+from mnistpro_jax.runs.recount import counted
 from mnistpro_jax.runs.stored import common_episodes, load_run, load_runs
-from tests.analysis import played, stored
+from tests.runs import played, stored
 
 
 def test_recount_is_the_slow_reference() -> None:

@@ -14,8 +14,8 @@ from mnistpro_jax.runs.from_rollout import episode_records
 from mnistpro_jax.runs.intervals import wilson
 from mnistpro_jax.runs.outcomes import Outcomes
 from mnistpro_jax.runs.summary import summarise
-from tests.analysis import played
-from tests.analysis.played import SETTINGS, outcomes
+from tests.runs import played
+from tests.runs.played import SETTINGS, outcomes
 
 
 def test_means_and_rates() -> None:

@@ -16,7 +16,7 @@ from mnistpro_jax.study import filling
 from mnistpro_jax.study.cells import Cell, load_matrix
 from mnistpro_jax.study.status import State, figure_for, is_model, status, uncrossed
 from mnistpro_jax.worlds.published import PUBLISHED_BEST, PUBLISHED_FIGURES
-from tests.analysis import stored
+from tests.runs import stored
 
 MODEL = "gemini:gemini-3.7-flash"
 

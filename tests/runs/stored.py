@@ -12,10 +12,9 @@ from mnistpro_jax.host.prompts import load_pack
 from mnistpro_jax.runs.json_files import write_json, write_jsonl
 from mnistpro_jax.worlds.published import canvas_of, published_start
 from tests.episodes import mnist_test
+from tests.records import ACTIONS, Record, record_of
 from tests.reference import ANSWER, INVALID, ReferenceEpisode
 
-NAMES = ("up", "down", "left", "right", "answer", "invalid")
-ENDINGS = ("RUNNING", "ANSWERED", "STEP_LIMIT", "INVALID_ACTION")
 Script = tuple[Sequence[int], str | None]
 
 # Moves, and the answer: "right", "wrong", None for none. One script an episode, of images 0, 1, ... of the test split.
@@ -60,41 +59,13 @@ def kinds_of(script: Script) -> list[int]:
     return [*moves, *({None: [], "invalid": [INVALID]}.get(end, [ANSWER]))]
 
 
-def records(level: int, scripts: Sequence[Script] = SCRIPTS) -> list[dict[str, Any]]:
+def records(level: int, scripts: Sequence[Script] = SCRIPTS) -> list[Record]:
     """What our writers would store."""
-    made = []
-    for number, (world, script) in enumerate(zip(episodes(level, scripts), scripts, strict=True)):
-        total = world.stroke_total
-        seen, readable = world.stroke_seen, world.stroke_seen_readable
-        pixels = world.canvas.size
-        made.append(
-            {
-                "episode": number,
-                "level": level,
-                "source": "mnist",
-                "split": "test",
-                "indices": indices_of(number, level),
-                "labels": world.labels,
-                "start_xy": list(world.windows[0]),
-                "windows": [list(corner) for corner in world.windows],
-                "actions": [NAMES[kind] for kind in kinds_of(script)],
-                "answer": world.answer,
-                "ending": ENDINGS[world.ending],
-                "correct": world.correct,
-                "digits_correct": world.digits_correct,
-                "steps": world.steps,
-                "moves": world.moves,
-                "revisits": world.revisits,
-                "stroke_coverage": sum(seen) / sum(total),
-                "stroke_coverage_readable": sum(readable) / sum(total),
-                "area_coverage": world.area_seen / pixels,
-                "area_coverage_readable": world.area_seen_readable / pixels,
-                "digit_stroke_coverage": [a / b for a, b in zip(seen, total, strict=True)],
-                "digit_stroke_coverage_readable": [a / b for a, b in zip(readable, total, strict=True)],
-                "return": round(float(world.episode_return), 5),
-            }
-        )
-    return made
+    worlds = zip(episodes(level, scripts), scripts, strict=True)
+    return [
+        record_of(world, kinds_of(script), episode=number, indices=indices_of(number, level))
+        for number, (world, script) in enumerate(worlds)
+    ]
 
 
 def evaluate_folder(folder: Path, level: int = 1, agent: str = "planner", **changes: Any) -> Path:
@@ -231,7 +202,7 @@ def _said(kind: int, world: ReferenceEpisode) -> Any:
     if kind == ANSWER:
         return {"action": "answer", "value": "".join(map(str, world.answer or []))}
     return (
-        json.dumps({"action": "move", "direction": NAMES[kind]})
+        json.dumps({"action": "move", "direction": ACTIONS[kind]})
         if kind == 3
-        else {"action": "move", "direction": NAMES[kind]}
+        else {"action": "move", "direction": ACTIONS[kind]}
     )
