@@ -15,7 +15,8 @@ from mnistpro_jax.analysis.swap import PREDICTORS, Predictor, Swap, failures_she
 from mnistpro_jax.cli.options import whole
 from mnistpro_jax.cli.terminal import note, progress, stdout
 from mnistpro_jax.data.whole_file import whole_file
-from mnistpro_jax.runs.stored import StoredRun, load_runs
+from mnistpro_jax.runs.load import load_runs
+from mnistpro_jax.runs.stored import StoredRun
 
 Say = Callable[[str, int, int], None]
 

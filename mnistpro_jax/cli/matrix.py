@@ -11,7 +11,9 @@ from mnistpro_jax.analysis.sheet import Sheet
 from mnistpro_jax.cli.options import LARGEST_LEVEL, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, note, stdout
 from mnistpro_jax.data.whole_file import whole_file
-from mnistpro_jax.runs.stored import StoredRun, load_run, named_apart, run_folders
+from mnistpro_jax.runs.load import load_run, run_folders
+from mnistpro_jax.runs.names import named_apart
+from mnistpro_jax.runs.stored import StoredRun
 from mnistpro_jax.study.cells import Matrix, MatrixTable, load_matrix
 from mnistpro_jax.study.status import CellStatus, counts, status, status_sheet, uncrossed
 

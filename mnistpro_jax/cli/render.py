@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_settings(path: Path) -> dict[str, Any]:
-    """The summary beside stored episodes, with what drawing needs checked."""
+    """What drawing needs of the summary beside stored episodes."""
+    from mnistpro_jax.runs.fields import Fields
+    from mnistpro_jax.runs.json_files import read_object
+
     if not path.is_file():
         raise CliError(
             f"no {path.name} beside the episodes (expected {path}): the size of the window is in it"
         )
-    try:
-        summary = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise CliError(f"{path} is not a complete JSON object ({error})") from None
-    if (
-        not isinstance(summary, dict)
-        or type(summary.get("window")) is not int
-        or type(summary.get("outline")) is not bool
-    ):
-        raise CliError(f"{path} does not say 'window' (pixels) and 'outline' (true or false) of the run")
-    return summary
+    get = Fields(read_object(path), path)
+    return {"window": get.whole("window"), "outline": get.flag("outline")}

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mnistpro_jax.runs.folder import EPISODES
+from mnistpro_jax.runs.json_files import read_lines
+
 _Check = Callable[[Any], bool]
 
 _ENDINGS = ("RUNNING", "ANSWERED", "STEP_LIMIT", "INVALID_ACTION")
@@ -86,24 +89,13 @@ def read_episodes(path: str | Path) -> list[dict[str, Any]]:
     """
     path = Path(path)
     if path.is_dir():
-        path = path / "episodes.jsonl"
+        path = path / EPISODES
     if not path.is_file():
         raise FileNotFoundError(
             f"no episode file at {path}: expected the episodes.jsonl of a run, or its folder"
         )
     episodes = []
-    # Split on "\n" alone: str.splitlines would also cut at rarer separators that JSON text may hold.
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise ValueError(
-                f"{where}: not a complete JSON object ({error}); if the run was interrupted while writing, "
-                "remove this line or collect the episode again"
-            ) from None
+    for where, record in read_lines(path):
         check_record(record, where)
         episodes.append(record)
     return episodes

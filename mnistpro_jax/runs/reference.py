@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.runs.canvases import canvases
+from mnistpro_jax.runs.fields import Fields, check_windows
+from mnistpro_jax.runs.json_files import read_object
 from mnistpro_jax.runs.recount import counted
-from mnistpro_jax.runs.stored import Fields, Setting, StoredRun, check_windows, read_object
+from mnistpro_jax.runs.setting import Setting
+from mnistpro_jax.runs.stored import StoredRun
 from mnistpro_jax.worlds.published import PUBLISHED_SEED, published_start
 
 SUMMARY = "results_summary.json"
@@ -57,7 +60,7 @@ def is_run(folder: Path) -> bool:
     return (folder / SUMMARY).is_file()
 
 
-def load_run(folder: Path) -> StoredRun:
+def load(folder: Path) -> StoredRun:
     """The run in a folder. Raises ValueError, naming file and field, where it cannot be read.
 
     Episodes that the reference could not finish (its ``error``) do not count, as everywhere.

@@ -14,7 +14,8 @@ from mnistpro_jax.analysis import measures
 from mnistpro_jax.analysis.paired import mcnemar
 from mnistpro_jax.analysis.sheet import Column, Estimate, Sheet, markdown_of
 from mnistpro_jax.runs.intervals import wilson
-from mnistpro_jax.runs.stored import StoredRun, load_runs
+from mnistpro_jax.runs.load import load_runs
+from mnistpro_jax.runs.stored import StoredRun
 from tests.runs import stored
 
 BETTER = tuple((moves, "right" if number % 3 else end) for number, (moves, end) in enumerate(stored.SCRIPTS))

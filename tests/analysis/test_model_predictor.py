@@ -14,7 +14,8 @@ from mnistpro_jax.cli import main
 from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.host.contract import Decision, HostPolicy, Status, StopRun, Turn, Usage
 from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
-from mnistpro_jax.runs.stored import StoredRun, load_run
+from mnistpro_jax.runs.load import load_run
+from mnistpro_jax.runs.stored import StoredRun
 from tests.runs import stored
 
 

@@ -17,7 +17,7 @@ from mnistpro_jax.analysis import plots
 from mnistpro_jax.analysis.report import report
 from mnistpro_jax.analysis.trajectories import canvas_url, replies
 from mnistpro_jax.cli import main
-from mnistpro_jax.runs.stored import load_run
+from mnistpro_jax.runs.load import load_run
 from tests.runs import stored
 
 _VOID = {"meta", "link", "img", "input", "br"}

@@ -18,7 +18,8 @@ from mnistpro_jax.analysis.swap import (
     swap_sheet,
 )
 from mnistpro_jax.render.published import PALETTE
-from mnistpro_jax.runs.stored import StoredRun, load_run
+from mnistpro_jax.runs.load import load_run
+from mnistpro_jax.runs.stored import StoredRun
 from tests.runs import stored
 
 

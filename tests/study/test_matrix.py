@@ -11,7 +11,7 @@ import pytest
 
 from mnistpro_jax.cli import main
 from mnistpro_jax.host.memory import MEMORIES, horizon_of, memory_of
-from mnistpro_jax.runs.stored import load_run, load_runs
+from mnistpro_jax.runs.load import load_run, load_runs
 from mnistpro_jax.study import filling
 from mnistpro_jax.study.cells import Cell, load_matrix
 from mnistpro_jax.study.status import State, figure_for, is_model, status, uncrossed

@@ -1,0 +1,54 @@
+"""Stored runs: found in folders, read into one shape whatever wrote them.
+
+Three writers are known: ``mnistpro evaluate --out`` and ``mnistpro run --out`` (``runs.ours``), and the published
+reference (``runs.reference``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mnistpro_jax.runs import ours, reference
+from mnistpro_jax.runs.folder import EPISODES, SUMMARY
+from mnistpro_jax.runs.names import named_apart
+from mnistpro_jax.runs.stored import StoredRun
+
+_DEPTH = 4  # folders of folders that are searched
+
+
+def load_runs(folders: Sequence[str | Path]) -> list[StoredRun]:
+    """All runs in these folders and their subfolders, named apart.
+
+    Raises FileNotFoundError for a folder that does not exist, and ValueError, naming file and field, for one without
+    any run or with a run that cannot be read.
+    """
+    found: dict[Path, StoredRun] = {}
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"there is no folder {folder}; expected what `evaluate --out` or `run --out` wrote"
+            )
+        runs = [load_run(path) for path in run_folders(folder)]
+        if not runs:
+            raise ValueError(
+                f"{folder} holds no run: expected {EPISODES} with {SUMMARY} or {ours.RUN_CONFIGURATION}, or a run of "
+                f"the published reference ({reference.SUMMARY}), there or in its subfolders"
+            )
+        found.update({run.path.resolve(): run for run in runs})
+    return named_apart(list(found.values()))
+
+
+def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
+    """Folders that hold a run each, in the order of their names."""
+    if ours.is_run(folder) or reference.is_run(folder):
+        yield folder
+    elif depth and folder.is_dir():
+        for entry in sorted(folder.iterdir()):
+            if entry.is_dir() and not entry.is_symlink() and not entry.name.startswith("."):
+                yield from run_folders(entry, depth - 1)
+
+
+def load_run(folder: Path) -> StoredRun:
+    """The run in one folder. Raises ValueError, naming file and field, where it cannot be read."""
+    return ours.load(folder) if ours.is_run(folder) else reference.load(folder)

@@ -1,0 +1,159 @@
+"""Run folders of our writers: ``episodes.jsonl`` with ``summary.json`` or ``run.json`` beside it.
+
+``mnistpro evaluate --out`` says its settings in the summary, ``mnistpro run --out`` in ``run.json``.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from mnistpro_jax.runs.fields import Fields, check_windows
+from mnistpro_jax.runs.folder import EPISODES, SUMMARY
+from mnistpro_jax.runs.json_files import read_lines, read_object
+from mnistpro_jax.runs.records import check_record
+from mnistpro_jax.runs.setting import OWN_MEMORY, Setting
+from mnistpro_jax.runs.stored import StoredRun
+
+RUN_CONFIGURATION = "run.json"
+
+
+def is_run(folder: Path) -> bool:
+    """Whether this is such a folder."""
+    return (folder / EPISODES).is_file()
+
+
+def load(folder: Path) -> StoredRun:
+    """The run in a folder. Raises ValueError, naming file and field, where it cannot be read."""
+    records, uncounted = _read_records(folder / EPISODES)
+    summary = read_object(folder / SUMMARY) if (folder / SUMMARY).is_file() else {}
+    if (folder / RUN_CONFIGURATION).is_file():
+        configuration = read_object(folder / RUN_CONFIGURATION)
+        setting, seed, planned = _host_setting(configuration, summary, folder)
+    elif summary:
+        setting, seed, planned = _evaluate_setting(summary, folder / SUMMARY)
+    else:
+        raise ValueError(
+            f"{folder} has neither {SUMMARY} nor {RUN_CONFIGURATION}; the run's settings are in them"
+        )
+    for record in records:
+        get = Fields(record, folder / EPISODES, f"episode {record['episode']}")
+        if record["level"] != setting.level:
+            raise get.wrong("level", f"{setting.level}, as the run's settings say")
+        check_windows(record["windows"], setting.window, setting.level, get)
+    return StoredRun(
+        name=setting.label,
+        path=folder,
+        setting=setting,
+        seed=seed,
+        records=tuple(records),
+        uncounted=uncounted,
+        planned=planned,
+        control=summary.get("control_accuracy"),
+    )
+
+
+def _read_records(path: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """(counted episodes by number, number of others by status) of an ``episodes.jsonl``."""
+    counted: dict[int, dict[str, Any]] = {}
+    uncounted: collections.Counter[str] = collections.Counter()
+    for where, record in read_lines(path):
+        if isinstance(record, dict) and record.get("correct", "") is None:
+            uncounted[str(record.get("status") or "unfinished")] += 1
+            continue
+        check_record(record, where)
+        _check_values(record, where)
+        if record["episode"] in counted:
+            raise ValueError(f"{where}: episode {record['episode']} is there twice")
+        counted[record["episode"]] = record
+    return [counted[number] for number in sorted(counted)], dict(uncounted)
+
+
+_SHARES = "stroke_coverage stroke_coverage_readable area_coverage area_coverage_readable".split()
+_BY_DIGIT = "digit_stroke_coverage digit_stroke_coverage_readable".split()
+
+
+def _check_values(record: dict[str, Any], where: str) -> None:
+    """Raise ValueError for a counted record of the right types whose values cannot be."""
+    get, level = Fields(record, Path(where)), record["level"]
+    if level < 1:
+        raise get.wrong("level", "1 or more digits")
+    for name in ("answer", "digits_correct", *_BY_DIGIT):
+        value = record[name]
+        if len(value) != level if value is not None else name != "answer":
+            raise get.wrong(name, f"{level} entries, one a digit")
+    if not all(0 <= digit <= 9 for digit in record["labels"]):
+        raise get.wrong("labels", "digits, 0 to 9")
+    for name in (*_SHARES, *_BY_DIGIT):
+        value = record[name]
+        if not all(0 <= share <= 1 for share in (value if name in _BY_DIGIT else [value])):
+            raise get.wrong(name, "shares, 0 to 1")
+    if not math.isfinite(record["return"]):
+        raise get.wrong("return", "a number")
+
+
+def _evaluate_setting(summary: dict[str, Any], path: Path) -> tuple[Setting, int | None, int | None]:
+    get = Fields(summary, path)
+    others = [
+        (name, repr(summary[name])) for name in ("confidence", "weights") if summary.get(name) is not None
+    ]
+    setting = Setting(
+        model=get.text("agent"),
+        level=get.whole("level"),
+        memory=OWN_MEMORY,
+        horizon=None,
+        window=get.whole("window"),
+        stride=get.whole("stride"),
+        budget=get.whole("budget"),
+        outline=get.flag("outline"),
+        source=get.text("source"),
+        split=get.text("split"),
+        episode_list=get.text("episode_list"),
+        harness="agent",
+        others=tuple(others),
+    )
+    return setting, summary.get("seed"), summary.get("episodes")
+
+
+_SAME_SETTING = (
+    "model level memory horizon window stride budget outline source split episode_list episodes seed".split()
+)
+_WORDS = "prompts_sha256"  # shortened: it is there to tell packs apart
+
+
+def _host_setting(
+    configuration: dict[str, Any], summary: dict[str, Any], folder: Path
+) -> tuple[Setting, int | None, int | None]:
+    """The setting of a run of ``mnistpro run``; what its configuration leaves out may be in its summary."""
+    configuration = configuration.get("config", configuration)
+    if not isinstance(configuration, dict):
+        raise ValueError(f"{folder / RUN_CONFIGURATION}: field 'config' is no object")
+    get = Fields({**summary, **configuration}, folder / RUN_CONFIGURATION)
+    episodes = configuration.get("episodes")
+    others = [
+        (name, str(value)[:8] if name == _WORDS else value if isinstance(value, str) else json.dumps(value))
+        for name, value in configuration.items()
+        if name not in _SAME_SETTING and value is not None
+    ]
+    horizon = configuration.get("horizon")
+    setting = Setting(
+        model=get.text("model"),
+        level=get.whole("level"),
+        memory=get.text("memory"),
+        horizon=-1 if horizon in ("all", "inf") else horizon,
+        window=get.whole("window"),
+        stride=get.whole("stride"),
+        budget=get.whole("budget"),
+        outline=get.flag("outline"),
+        source=str(get.values.get("source", "mnist")),
+        split=str(get.values.get("split", "test")),
+        episode_list=str(
+            get.values.get("episode_list", "published" if episodes == "published" else "random")
+        ),
+        others=tuple(sorted(others)),
+    )
+    planned = episodes if isinstance(episodes, int) else None
+    return setting, configuration.get("seed"), planned
