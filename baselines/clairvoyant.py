@@ -29,7 +29,8 @@ from mnistpro_jax.agents.reader import Beliefs, Reader
 from mnistpro_jax.cli.terminal import progress
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Action, FusedCanvas, Kind, Observation, State, pytree, static_field
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest, Prepared, prepare
+from mnistpro_jax.evaluation.evaluate import Prepared, prepare
+from mnistpro_jax.evaluation.request import EvaluationRequest
 from mnistpro_jax.rollouts.rollout import Trajectories, rollout
 
 FLAGS = flags.FLAGS

@@ -21,7 +21,8 @@ from mnistpro_jax.agents.learned import shipped
 from mnistpro_jax.agents.registry import is_learned, reads_with
 from mnistpro_jax.cli.options import LARGEST_LEVEL
 from mnistpro_jax.cli.terminal import progress
-from mnistpro_jax.evaluation.evaluate import Evaluation, EvaluationRequest, Report, evaluate
+from mnistpro_jax.evaluation.evaluate import Evaluation, evaluate
+from mnistpro_jax.evaluation.request import EvaluationRequest, Report
 from mnistpro_jax.rollouts.metrics import path_entropy
 
 FLAGS = flags.FLAGS

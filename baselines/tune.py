@@ -31,7 +31,8 @@ from mnistpro_jax.agents.reader import build_reader
 from mnistpro_jax.agents.registry import has_confidence, is_learned, reads_with
 from mnistpro_jax.cli.options import LARGEST_LEVEL
 from mnistpro_jax.cli.terminal import progress
-from mnistpro_jax.evaluation.evaluate import Report, draw_indices
+from mnistpro_jax.evaluation.request import Report
+from mnistpro_jax.evaluation.world import draw_indices
 from mnistpro_jax.rollouts.metrics import path_entropy
 from mnistpro_jax.rollouts.rollout import rollout
 from mnistpro_jax.worlds.digits import episode_bank

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax import data
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+from mnistpro_jax.evaluation.request import EvaluationRequest
 from mnistpro_jax.host import bridge, event_loop, lockstep, runner
 from mnistpro_jax.host.contract import HostPolicy, Turn
 from mnistpro_jax.host.heap import settled_heap

@@ -271,7 +271,8 @@ def measure_bandwidth(megabytes: int = 256) -> float:
 
 def measure_evaluation(agent: str, args: argparse.Namespace) -> dict[str, Any]:
     """Episodes a second of an agent by name, and from it the time of a million; on the fewest and the most devices."""
-    from mnistpro_jax.evaluation.evaluate import EvaluationRequest, prepare
+    from mnistpro_jax.evaluation.evaluate import prepare
+    from mnistpro_jax.evaluation.request import EvaluationRequest
 
     rows = {}
     for devices in sorted({min(args.devices), max(args.devices)}):

@@ -18,7 +18,7 @@ from mnistpro_jax.rollouts.rollout import Progress, Trajectories
 if TYPE_CHECKING:
     from minari import MinariDataset
 
-    from mnistpro_jax.evaluation.evaluate import EvaluationRequest, Report
+    from mnistpro_jax.evaluation.request import EvaluationRequest, Report
 
 
 def export_minari(
@@ -107,7 +107,8 @@ def export_evaluation(
     Raises what ``evaluation.evaluate`` and ``export_minari`` raise.
     """
     from mnistpro_jax import data
-    from mnistpro_jax.evaluation.evaluate import evaluate, world
+    from mnistpro_jax.evaluation.evaluate import evaluate
+    from mnistpro_jax.evaluation.world import world
     from mnistpro_jax.registration import make_params, with_observation
 
     _new_folder(dataset_id)  # before hours of playing

@@ -13,7 +13,8 @@ from mnistpro_jax.cli.options import add_episodes, add_speed, request_of, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, CliError, note, progress, stdout
 
 if TYPE_CHECKING:
-    from mnistpro_jax.evaluation.evaluate import Evaluation, EvaluationRequest, Report
+    from mnistpro_jax.evaluation.evaluate import Evaluation
+    from mnistpro_jax.evaluation.request import EvaluationRequest, Report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

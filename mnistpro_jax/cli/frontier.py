@@ -52,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     from mnistpro_jax.agents.registry import has_confidence, is_learned, make_agent
     from mnistpro_jax.analysis.frontier import CONFIDENCES, draw_frontier
-    from mnistpro_jax.evaluation.evaluate import EvaluationRequest, check, evaluate
+    from mnistpro_jax.evaluation.evaluate import evaluate
+    from mnistpro_jax.evaluation.request import EvaluationRequest, check
 
     agents = tuple(dict.fromkeys(arguments.agents))
     for agent in agents:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+    from mnistpro_jax.evaluation.request import EvaluationRequest
 
 LARGEST_LEVEL = 99
 LARGEST_SEED = 2**32 - 1
@@ -174,7 +174,7 @@ def add_speed(parser: argparse._ActionsContainer) -> None:
 
 def request_of(arguments: argparse.Namespace) -> EvaluationRequest:
     """What the options of ``add_episodes`` ask for."""
-    from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+    from mnistpro_jax.evaluation.request import EvaluationRequest
 
     return EvaluationRequest(
         level=arguments.level,

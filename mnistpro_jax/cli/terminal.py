@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mnistpro_jax.evaluation.evaluate import Report
+    from mnistpro_jax.evaluation.request import Report
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""

@@ -23,7 +23,8 @@ import numpy as np
 import mnistpro_jax
 from mnistpro_jax.env.types import EpisodeStatistics
 from mnistpro_jax.evaluation import hosts
-from mnistpro_jax.evaluation.evaluate import Evaluation, EvaluationRequest, Report, check, prepare
+from mnistpro_jax.evaluation.evaluate import Evaluation, prepare
+from mnistpro_jax.evaluation.request import EvaluationRequest, Report, check
 from mnistpro_jax.rollouts.rollout import Trajectories
 from mnistpro_jax.rollouts.sharding import num_devices
 from mnistpro_jax.runs.json_files import write_json

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mnistpro_jax import data
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest, check
+from mnistpro_jax.evaluation.request import EvaluationRequest, check
 from mnistpro_jax.host.contract import COUNTED, Message, Status, Turn, Usage
 from mnistpro_jax.host.episode import Played
 from mnistpro_jax.host.ledger import Ledger

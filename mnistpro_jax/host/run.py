@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import mnistpro_jax
 from mnistpro_jax import data
 from mnistpro_jax.env.types import Ending
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+from mnistpro_jax.evaluation.request import EvaluationRequest, check
 from mnistpro_jax.host import bridge, event_loop, lockstep, protocol, runner
 from mnistpro_jax.host.contract import COUNTED, UNFINISHED, HostPolicy, Status, StopRun
 from mnistpro_jax.host.episode import Played, finished_before
@@ -201,8 +201,6 @@ def _price(request: RunRequest, choice: ModelChoice) -> Price | None:
 
 def _world(request: RunRequest, agent: str) -> HostWorld:
     """agent: of ``mnistpro agents``, whose demands are checked; "random" has none."""
-    from mnistpro_jax.evaluation import evaluate as evaluation
-
     budget = 1 if memory_of(request.memory).full_image else request.budget
     wanted = EvaluationRequest(
         level=request.level,
@@ -216,7 +214,7 @@ def _world(request: RunRequest, agent: str) -> HostWorld:
         budget=budget,
         outline=request.outline,
     )
-    evaluation.check(wanted)
+    check(wanted)
     return host_world(wanted, data.load(request.source, request.split))
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mnistpro_jax import registration
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Action, EpisodeStatistics, Kind, Observation, State, pytree
+from mnistpro_jax.evaluation.world import world
 from mnistpro_jax.host.contract import ANSWER, MOVES, Decision, HostPolicy, Status
 from mnistpro_jax.host.protocol import World
 from mnistpro_jax.rollouts import rollout as rollouts
@@ -28,7 +29,7 @@ from mnistpro_jax.worlds.published import canvas_of
 
 if TYPE_CHECKING:
     from mnistpro_jax.data import Dataset
-    from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+    from mnistpro_jax.evaluation.request import EvaluationRequest
 
 CODES = {**{move: code for code, move in enumerate(MOVES)}, ANSWER: int(Kind.ANSWER)}
 
@@ -173,9 +174,7 @@ class HostWorld:
 
 def host_world(request: EvaluationRequest, dataset: Dataset) -> HostWorld:
     """The episodes of a request. Raises ValueError for a request that makes no sense."""
-    from mnistpro_jax.evaluation import evaluate as evaluation
-
-    env, bank = evaluation.world(request, dataset)
+    env, bank = world(request, dataset)
     params = registration.make_params(env, bank, budget=request.budget)
     assert bank.episodes is not None
     scenes = np.asarray(bank.episodes.scenes)

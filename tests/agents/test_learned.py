@@ -33,7 +33,8 @@ from mnistpro_jax.agents.learned.explorer import (
 from mnistpro_jax.agents.learned.glimpse import empty, look, sensor
 from mnistpro_jax.agents.reader import full_read, native_counts
 from mnistpro_jax.env.types import FusedCanvas, Observation
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest, evaluate
+from mnistpro_jax.evaluation.evaluate import evaluate
+from mnistpro_jax.evaluation.request import EvaluationRequest
 from mnistpro_jax.runs.intervals import wilson
 from tests.episodes import quick_jit
 

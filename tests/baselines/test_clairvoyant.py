@@ -12,7 +12,9 @@ import numpy as np
 from baselines.clairvoyant import ForeseeingEnvironment, play, row
 from mnistpro_jax.data import Dataset
 from mnistpro_jax.env.types import Action
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest, draw_indices, prepare
+from mnistpro_jax.evaluation.evaluate import prepare
+from mnistpro_jax.evaluation.request import EvaluationRequest
+from mnistpro_jax.evaluation.world import draw_indices
 from mnistpro_jax.registration import environment, make_params
 from mnistpro_jax.rollouts.rollout import episode_keys
 from mnistpro_jax.worlds.digits import digit_bank

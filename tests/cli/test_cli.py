@@ -25,8 +25,8 @@ from mnistpro_jax.agents import agent_names
 from mnistpro_jax.agents.learned import shipped
 from mnistpro_jax.cli import main
 from mnistpro_jax.data import idx
-from mnistpro_jax.evaluation import evaluate as evaluation
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest, draw_indices, world
+from mnistpro_jax.evaluation.request import EvaluationRequest
+from mnistpro_jax.evaluation.world import draw_indices, world
 from mnistpro_jax.runs.outcomes import Outcomes
 from mnistpro_jax.runs.records import read_episodes
 from mnistpro_jax.worlds.published import canvas_of, published_episodes
@@ -336,7 +336,7 @@ def test_frontier_refuses_before_anything_plays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     played: list[Any] = []
-    monkeypatch.setattr(evaluation, "prepare", lambda *args: played.append(args))
+    monkeypatch.setattr("mnistpro_jax.evaluation.evaluate.prepare", lambda *args: played.append(args))
     weights, taken = tmp_path / "weights", tmp_path / "taken"
     weights.mkdir()
     taken.mkdir()
@@ -571,7 +571,7 @@ def test_ctrl_c_leaves_nothing(
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evaluation, "rollout", interrupted)
+    monkeypatch.setattr("mnistpro_jax.evaluation.evaluate.rollout", interrupted)
     assert main([*RANDOM, "--out", str(tmp_path / "new" / "run")]) == 130
     assert capsys.readouterr().err == "mnistpro: interrupted; nothing written\n"
     assert list(tmp_path.iterdir()) == []
@@ -602,7 +602,7 @@ def test_unexpected_errors_offer_a_traceback(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("a fault\nin two lines")
 
-    monkeypatch.setattr(evaluation, "rollout", broken)
+    monkeypatch.setattr("mnistpro_jax.evaluation.evaluate.rollout", broken)
     assert main(RANDOM) == 1
     assert "MNISTPRO_DEBUG=1" in one_line(capsys)
     monkeypatch.setenv("MNISTPRO_DEBUG", "1")

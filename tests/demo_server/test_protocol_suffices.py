@@ -10,7 +10,7 @@ import pytest
 from mnistpro_jax.agents import Geometry, make_agent
 from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.demo_server.player import Player
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+from mnistpro_jax.evaluation.request import EvaluationRequest
 from mnistpro_jax.host import runner
 from mnistpro_jax.host.contract import HostPolicy, Turn
 from mnistpro_jax.host.memory import UNBOUNDED, memory_of

@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from mnistpro_jax.cli import main
-from mnistpro_jax.evaluation import evaluate as evaluation
 from mnistpro_jax.evaluation import parts
+from mnistpro_jax.evaluation.evaluate import Prepared
 
 
 def die() -> None:
@@ -22,7 +22,7 @@ def die() -> None:
 if __name__ == "__main__":
     when, *arguments = sys.argv[1:]
     if when == "before":
-        evaluation.Prepared.play = lambda *_, **__: die()  # type: ignore[method-assign, assignment, return-value]
+        Prepared.play = lambda *_, **__: die()  # type: ignore[method-assign, assignment, return-value]
     else:
         stored, save = 0, parts.Parts.save
 

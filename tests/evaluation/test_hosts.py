@@ -11,8 +11,8 @@ import pytest
 from mnistpro_jax.cli import main
 from mnistpro_jax.data import idx
 from mnistpro_jax.evaluation import hosts
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest
 from mnistpro_jax.evaluation.parts import Parts, PartsError
+from mnistpro_jax.evaluation.request import EvaluationRequest
 from tests.episodes import mnist_test
 from tests.evaluation.processes import finish, free_port, start
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import jax
 import pytest
 
-from mnistpro_jax.evaluation.evaluate import EvaluationRequest
+from mnistpro_jax.evaluation.request import EvaluationRequest
 from mnistpro_jax.host.world import HostWorld, host_world
 from tests.episodes import mnist_test
 
