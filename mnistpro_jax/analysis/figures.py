@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mnistpro_jax.analysis import measures, plots
-from mnistpro_jax.analysis.swap import FAILURES, Swap, failures
+from mnistpro_jax.analysis import plots
+from mnistpro_jax.analysis.coverage import BINS, in_bin, least_seen
+from mnistpro_jax.analysis.estimates import proportion
+from mnistpro_jax.analysis.failures import FAILURES, failures
+from mnistpro_jax.analysis.stopping import budget_left
+from mnistpro_jax.analysis.swap import Swap
 from mnistpro_jax.env.types import Ending
 from mnistpro_jax.render.seen import coverage_along
 from mnistpro_jax.runs.canvases import canvases
@@ -57,7 +61,7 @@ def accuracy_against_steps(level: int, runs: Sequence[StoredRun]) -> str:
         name = f"{figure.model}, {figure.setting}: {figure.accuracy_percent:g} % @ {figure.mean_steps:g}"
         plot.cross(figure.mean_steps, figure.accuracy_percent / 100, name)
     for number, (run, at) in enumerate(zip(runs, steps, strict=True)):
-        accuracy = measures.proportion(run.outcomes.correct)
+        accuracy = proportion(run.outcomes.correct)
         assert accuracy.value is not None and accuracy.low is not None and accuracy.high is not None
         plot.bar(at, accuracy.low, accuracy.high, number)
         plot.dot(at, accuracy.value, number, f"{run.name}: {accuracy.value:.1%} @ {at:.2f} steps", radius=5.5)
@@ -92,10 +96,9 @@ def _coverage_curve(run: StoredRun) -> list[float]:
 
 def accuracy_by_coverage(runs: Sequence[StoredRun]) -> str:
     """A line a run over the coverage groups; groups of few episodes have no point."""
-    groups = range(len(measures.BINS) - 1)
+    groups = range(len(BINS) - 1)
     ticks = tuple(
-        (number + 0.5, f"{100 * measures.BINS[number]:g} to {100 * measures.BINS[number + 1]:g}")
-        for number in groups
+        (number + 0.5, f"{100 * BINS[number]:g} to {100 * BINS[number + 1]:g}") for number in groups
     )
     plot = plots.Plot(
         plots.Axis(0, len(groups), ticks, "stroke of the least seen digit, %"),
@@ -103,12 +106,12 @@ def accuracy_by_coverage(runs: Sequence[StoredRun]) -> str:
     )
     for series, run in enumerate(runs):
         outcomes = run.outcomes
-        least = measures.least_seen(outcomes)
+        least = least_seen(outcomes)
         points = []
         for number in groups:
-            chosen = measures.in_bin(least, number)
+            chosen = in_bin(least, number)
             if chosen.sum() >= _FEWEST:
-                accuracy = measures.proportion(outcomes.correct[chosen])
+                accuracy = proportion(outcomes.correct[chosen])
                 assert accuracy.value is not None and accuracy.low is not None and accuracy.high is not None
                 # Side by side, so that intervals of several runs do not hide each other.
                 at = number + 0.5 + 0.06 * (series - (len(runs) - 1) / 2)
@@ -134,8 +137,8 @@ def stopping(runs: Sequence[StoredRun]) -> str:
     )
     for series, run in enumerate(runs):
         outcomes = run.outcomes
-        left = (run.setting.budget - outcomes.steps) / run.setting.budget
-        least = measures.least_seen(outcomes)
+        left = budget_left(run, outcomes)
+        least = least_seen(outcomes)
         for row in np.flatnonzero(outcomes.ending == Ending.ANSWERED)[:_ALONG]:
             right = bool(outcomes.correct[row])
             name = f"{run.name}, episode {run.records[row]['episode']}: {'right' if right else 'wrong'}"

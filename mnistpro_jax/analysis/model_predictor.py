@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.analysis.swap import NOT_COUNTED, Digits, FixedCanvas
+from mnistpro_jax.analysis.predictors import NOT_COUNTED, Digits, FixedCanvas
 from mnistpro_jax.host.contract import ANSWER, Decision, HostPolicy, Status, StopRun, Turn
 from mnistpro_jax.host.pictures import data_url, png
 
@@ -42,7 +42,7 @@ class ModelPredictor:
         self._kept = self._read_kept()
 
     def read(self, fixed: Sequence[FixedCanvas]) -> list[Digits | None]:
-        """See ``swap.Predictor``. Refusals and cut-off replies do not count.
+        """See ``predictors.Predictor``. Refusals and cut-off replies do not count.
 
         Raises ValueError where a call fails for good; what was answered until then, by the calls under way included, is
         kept. Raises OSError, before any call, where the file of answers cannot be written.

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.analysis import measures
+from mnistpro_jax.analysis.failures import failures_sheet
+from mnistpro_jax.analysis.measures import sheets
+from mnistpro_jax.analysis.predictors import PREDICTORS, Predictor
 from mnistpro_jax.analysis.sheet import Sheet, markdown_of
-from mnistpro_jax.analysis.swap import PREDICTORS, Predictor, Swap, failures_sheet, swap, swap_sheet
+from mnistpro_jax.analysis.swap import Swap, swap, swap_sheet
 from mnistpro_jax.cli.options import whole
 from mnistpro_jax.cli.terminal import note, progress, stdout
 from mnistpro_jax.data.whole_file import whole_file
@@ -86,7 +88,7 @@ def measure(arguments: argparse.Namespace, say: Say) -> tuple[list[StoredRun], l
     runs = load_runs(arguments.folders)
     swaps = swap_all(runs, readers, say)
     say("measuring", 0, 0)
-    made = [*measures.sheets(runs), *swap_sheets(runs, swaps)]
+    made = [*sheets(runs), *swap_sheets(runs, swaps)]
     if arguments.csv is not None:
         arguments.csv.mkdir(parents=True, exist_ok=True)
         for sheet in made:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mnistpro_jax.analysis.measures import mean, proportion
+from mnistpro_jax.analysis.estimates import mean, proportion
 from mnistpro_jax.analysis.sheet import Column, Row, Sheet
 from mnistpro_jax.runs.stored import StoredRun
 from mnistpro_jax.study.cells import ALL, Cell, Figure, Matrix, MatrixTable

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import pytest
 
-from mnistpro_jax.analysis import measures
+from mnistpro_jax.analysis.measures import sheets
 from mnistpro_jax.analysis.paired import mcnemar
-from mnistpro_jax.analysis.sheet import Column, Estimate, Sheet, markdown_of
+from mnistpro_jax.analysis.sheet import Estimate
 from mnistpro_jax.runs.intervals import wilson
 from mnistpro_jax.runs.load import load_runs
 from mnistpro_jax.runs.stored import StoredRun
@@ -33,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[StoredRun]:
 
 def table(runs: list[StoredRun], name: str) -> dict[str, dict[str, Any]]:
     """Rows of a sheet by their run's key."""
-    (sheet,) = [sheet for sheet in measures.sheets(runs) if sheet.name == name]
+    (sheet,) = [sheet for sheet in sheets(runs) if sheet.name == name]
     keys = {(run.setting.level, run.name): run.key for run in runs}
     return {keys[row["level"], row["run"]]: dict(row) for row in sheet.rows}
 
@@ -57,7 +54,7 @@ def test_main(runs: list[StoredRun]) -> None:
 
 
 def test_paired(runs: list[StoredRun]) -> None:
-    (sheet,) = [sheet for sheet in measures.sheets(runs) if sheet.name == "paired"]
+    (sheet,) = [sheet for sheet in sheets(runs) if sheet.name == "paired"]
     (row,) = sheet.rows
     assert row["level"] == 2
     here = {run.name: run for run in runs if run.setting.level == 2}
@@ -137,47 +134,3 @@ def test_stopping_and_calls(runs: list[StoredRun]) -> None:
             steps = sum(record["steps"] for record in run.records)
             assert calls[run.key]["input_tokens"] == 100 * steps
             assert calls[run.key]["latency"] == pytest.approx(0.5)
-
-
-def test_many_runs_are_compared_where_one_setting_differs(tmp_path: Path) -> None:
-    for memory in ("textual", "grid-map"):
-        for horizon in (1, 4, -1):
-            for model in ("openai:a", "openai:b"):
-                name = f"{memory} {horizon} {model[-1]}"
-                stored.host_folder(tmp_path / name, memory=memory, horizon=horizon, model=model)
-    pairs = measures.pairs_to_test(load_runs([tmp_path]))
-    for first, second in pairs:
-        names = ("memory", "horizon", "model")
-        assert sum(getattr(first.setting, name) != getattr(second.setting, name) for name in names) == 1
-    # Each run has one partner by memory, two by horizon, one by model.
-    assert len(pairs) == 12 * 4 / 2
-
-
-def test_sheets_as_files() -> None:
-    sheet = Sheet(
-        "small",
-        "A | title",
-        "What it is.",
-        (
-            Column("run", "run"),
-            Column("share", "share | x", "share"),
-            Column("count", "n", "count"),
-            Column("p", "p", "p"),
-        ),
-        (
-            {"run": 'a, "b"|<i>', "share": Estimate(0.5, 0.25, 0.75), "count": 1234, "p": 1e-9},
-            {"run": "c", "share": Estimate(None, None, None), "p": 0.25},
-        ),
-    )
-    rows = list(csv.reader(io.StringIO(sheet.csv())))
-    assert rows[0] == ["run", "share", "share_low", "share_high", "count", "p"]
-    assert rows[1] == ['a, "b"|<i>', "0.5", "0.25", "0.75", "1234", "1e-09"]
-    assert rows[2] == ["c", "", "", "", "", "0.25"]
-    lines = markdown_of([sheet], "All").splitlines()
-    assert lines[0] == "# All"
-    assert r'| a, "b"\|<i> | 50.0 % (25.0 to 75.0) | 1,234 | < 0.0001 |' in lines
-    assert "| c | - | - | 0.2500 |" in lines
-    assert "&lt;i&gt;" in sheet.html() and "<i>" not in sheet.html()
-    assert sheet.json()["rows"][1]["share"] == [None, None, None]
-    with pytest.raises(ValueError, match="no column nonsense"):
-        Sheet("x", "x", "x", (Column("run", "run"),), ({"nonsense": 1},))

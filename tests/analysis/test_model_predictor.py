@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mnistpro_jax.analysis.failures import failures_sheet
 from mnistpro_jax.analysis.model_predictor import ModelPredictor, messages
-from mnistpro_jax.analysis.swap import NOT_COUNTED, failures_sheet, swap, swap_sheet
+from mnistpro_jax.analysis.predictors import NOT_COUNTED
+from mnistpro_jax.analysis.swap import swap, swap_sheet
 from mnistpro_jax.cli import main
 from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.host.contract import Decision, HostPolicy, Status, StopRun, Turn, Usage

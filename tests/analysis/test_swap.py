@@ -8,15 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnistpro_jax.analysis.swap import (
-    Digits,
-    FixedCanvas,
-    failures,
-    failures_sheet,
-    shipped_predictor,
-    swap,
-    swap_sheet,
-)
+from mnistpro_jax.analysis.failures import failures, failures_sheet
+from mnistpro_jax.analysis.predictors import Digits, FixedCanvas, shipped_predictor
+from mnistpro_jax.analysis.swap import swap, swap_sheet
 from mnistpro_jax.render.published import PALETTE
 from mnistpro_jax.runs.load import load_run
 from mnistpro_jax.runs.stored import StoredRun
