@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from baselines.bounds import NOT_NEGATIVE, SHARE, Range, check_fields
 from mnistpro_jax.agents.base import Geometry, candidates, direction_to_best
 from mnistpro_jax.env import bitmap, pipeline
-from mnistpro_jax.env.picture import READABLE_HIGH, READABLE_LOW
+from mnistpro_jax.env.outline import READABLE_HIGH, READABLE_LOW
 from mnistpro_jax.rollouts.sharding import split_batch
 
 

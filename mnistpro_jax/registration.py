@@ -16,7 +16,8 @@ import numpy as np
 
 from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.environment import Environment, EnvParams, default_budget
-from mnistpro_jax.worlds.digits import PUBLISHED_SIZE, digit_bank, episode_bank
+from mnistpro_jax.worlds.digits import digit_bank, episode_bank
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
 if TYPE_CHECKING:
     from mnistpro_jax.data import Dataset

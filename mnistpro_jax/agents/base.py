@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 
-from mnistpro_jax.env.picture import READABLE_HIGH, READABLE_LOW
+from mnistpro_jax.env.outline import READABLE_HIGH, READABLE_LOW
 from mnistpro_jax.env.types import Action, Kind, Observation, pytree
 
 if TYPE_CHECKING:

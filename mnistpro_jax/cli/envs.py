@@ -68,7 +68,7 @@ def _environment_facts(env_id: str) -> dict[str, Any]:
     from mnistpro_jax.env.environment import OBSERVATIONS, Environment, default_budget
     from mnistpro_jax.env.pipeline import NATIVE
     from mnistpro_jax.registration import level_of
-    from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
+    from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
     level = level_of(env_id)
     height, width = PUBLISHED_SIZE, PUBLISHED_SIZE * level

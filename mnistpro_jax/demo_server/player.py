@@ -28,7 +28,7 @@ from mnistpro_jax.demo_server.wire import WireError
 from mnistpro_jax.env.environment import default_budget
 from mnistpro_jax.env.pipeline import NATIVE
 from mnistpro_jax.env.types import FusedCanvas, Kind, Observation
-from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
 _REMEMBERED_PICTURES = 2048  # decoded pictures that are kept, at 12 KB each and digit
 _CELL = (PUBLISHED_SIZE // NATIVE) ** 2  # what the reader counts to in a native pixel that is wholly known

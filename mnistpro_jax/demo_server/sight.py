@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mnistpro_jax.demo_server.wire import WireError
 from mnistpro_jax.env.picture import HIDDEN, OUTLINE
 from mnistpro_jax.env.pipeline import NATIVE
-from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
 Mask = npt.NDArray[np.bool_]
 Pixels = npt.NDArray[np.uint8]

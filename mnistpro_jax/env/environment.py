@@ -26,6 +26,7 @@ from mnistpro_jax.env import bitmap, picture, reveal, spaces
 from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.compile_hints import materialised, where_needed
 from mnistpro_jax.env.lattice import div_rem
+from mnistpro_jax.env.outline import OUTLINE_WIDTH, READABLE_HIGH, READABLE_LOW
 from mnistpro_jax.env.random_bits import random_bits
 from mnistpro_jax.env.types import (
     Action,
@@ -110,8 +111,8 @@ class Environment:
             )
         if self.stride < 1:
             raise ValueError(f"stride is {self.stride}; expected 1 pixel or more")
-        if self.outline and self.window < 2 * picture.OUTLINE_WIDTH:
-            raise ValueError(f"window is {self.window}; with an outline it needs {2 * picture.OUTLINE_WIDTH}")
+        if self.outline and self.window < 2 * OUTLINE_WIDTH:
+            raise ValueError(f"window is {self.window}; with an outline it needs {2 * OUTLINE_WIDTH}")
         if self.observation == "canvas" and not self.native_factor:
             raise ValueError(
                 f"observation 'canvas' needs a canvas that is a whole multiple of the native digits; this one is "
@@ -423,7 +424,7 @@ class Environment:
         """(whole windows, windows less the outline's ring)."""
         geometry = (self.height, self.width, self.window, self.stride)
         whole = reveal.revealed_mask(*geometry)
-        low, high = picture.READABLE_LOW, picture.READABLE_HIGH
+        low, high = READABLE_LOW, READABLE_HIGH
         if self.window < low + high + 1:
             low, high = 0, self.window  # nothing of so small a window is readable
         return whole, reveal.revealed_mask(*geometry, low, high)

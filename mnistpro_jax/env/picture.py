@@ -10,14 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from mnistpro_jax.env.compile_hints import materialised
+from mnistpro_jax.env.outline import OUTLINE_WIDTH
 
 HIDDEN = 128  # grey, all channels
 OUTLINE = (0, 229, 255)  # cyan
-OUTLINE_WIDTH = 2
-# The rectangle's far corner is inclusive, so that its far sides lie half outside the window: of the window's
-# columns, two are hidden at the near side and one at the far side.
-READABLE_LOW = OUTLINE_WIDTH
-READABLE_HIGH = OUTLINE_WIDTH - 1
 
 
 def drawn_rows(y: jax.Array, window: int, height: int) -> tuple[jax.Array, int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from mnistpro_jax.env.outline import OUTLINE_WIDTH
 from mnistpro_jax.render.checked import Pixels, checked_canvas, checked_windows
 
 Colour = tuple[int, int, int]
@@ -20,7 +21,6 @@ GREY: Colour = (128, 128, 128)
 CYAN: Colour = (0, 229, 255)
 PALETTE: tuple[Colour, ...] = (GREY, (0, 0, 0), (255, 255, 255), CYAN)
 """The four colours of these pictures."""
-OUTLINE_WIDTH = 2
 
 
 def published_picture(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mnistpro_jax.env.picture import READABLE_HIGH, READABLE_LOW
+from mnistpro_jax.env.outline import READABLE_HIGH, READABLE_LOW
 from mnistpro_jax.render.checked import Pixels
 
 Mask = npt.NDArray[np.bool_]

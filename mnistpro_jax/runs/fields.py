@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
 _SHOWN = 80  # characters of a wrong value in a message
 

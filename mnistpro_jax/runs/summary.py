@@ -17,8 +17,7 @@ from mnistpro_jax.env.types import Ending
 from mnistpro_jax.rollouts import metrics
 from mnistpro_jax.runs.intervals import wilson
 from mnistpro_jax.runs.outcomes import Flags, Outcomes
-from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
-from mnistpro_jax.worlds.published import PUBLISHED_BEST, PUBLISHED_WINDOW
+from mnistpro_jax.worlds.published import PUBLISHED_BEST, PUBLISHED_SIZE, PUBLISHED_WINDOW
 
 _PUBLISHED_STRIDE = PUBLISHED_WINDOW // 2
 

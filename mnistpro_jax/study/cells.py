@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mnistpro_jax.env.environment import default_budget
-from mnistpro_jax.worlds.digits import PUBLISHED_SIZE
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
 AXES = ("model", "level", "memory", "horizon", "window", "stride")
 """What tells the cells of a table apart."""

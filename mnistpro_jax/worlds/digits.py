@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from mnistpro_jax.env import bitmap, pipeline
 from mnistpro_jax.env.bank import Bank, Episodes, block_ends
 from mnistpro_jax.env.seams import seams
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
 if TYPE_CHECKING:
     from mnistpro_jax.data import Dataset
 
-PUBLISHED_SIZE = 224
 _CHUNK = 1024  # digits enlarged at once: bounds the memory of building a bank
 
 

@@ -15,7 +15,7 @@ from mnistpro_jax import data
 from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.reader import native_counts
 from mnistpro_jax.env import bitmap
-from mnistpro_jax.env.picture import READABLE_HIGH, READABLE_LOW
+from mnistpro_jax.env.outline import READABLE_HIGH, READABLE_LOW
 from tests.episodes import quick_jit
 
 EVEN = jnp.full((28, 28), 1 / 784, jnp.float32)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,11 @@ def test_render_names_the_runs_of_a_sweep(
     assert main(["render", str(sweep[0]), "--episode", "0"]) == 2
     assert "confidence-0.99" in one_line(capsys)
     assert main(["render", str(sweep[0] / "confidence-0.99"), "--episode", "0", "--out", str(tmp_path)]) == 0
+
+
+def test_render_does_not_load_jax(folders: dict[int, Path], tmp_path: Path) -> None:
+    arguments = ["render", str(folders[1]), "--episode", "0", "--out", str(tmp_path)]
+    code = f"import sys; from mnistpro_jax.cli import main; main({arguments}); sys.exit('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.iterdir())) == 2
