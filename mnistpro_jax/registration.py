@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
+from mnistpro_jax import data
+from mnistpro_jax.data import Dataset
 from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.environment import Environment, EnvParams, default_budget
 from mnistpro_jax.worlds.digits import digit_bank, episode_bank
-from mnistpro_jax.worlds.published import PUBLISHED_SIZE
-
-if TYPE_CHECKING:
-    from mnistpro_jax.data import Dataset
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE, canvas_of, published_episodes, published_start
 
 _ID = re.compile(r"MnistPro-L([1-9][0-9]?)-v0")
 _PUBLISHED = ("MnistPro-L1-v0", "MnistPro-L2-v0")
@@ -133,9 +132,6 @@ def make_params(
 
 def published_bank(level: int, window: int = 64) -> Bank:
     """The published episode list of a level (1 or 2) as a bank with its published starts."""
-    from mnistpro_jax import data
-    from mnistpro_jax.worlds.published import published_episodes
-
     episodes = published_episodes(level, window)
     return episode_bank(data.load("mnist", "test"), episodes.indices, starts=episodes.start_xy)
 
@@ -160,8 +156,6 @@ def _bank(level: int, window: int, start: str, given: dict[str, Any]) -> Bank:
         return published_bank(level, window)
     dataset = given.get("dataset")
     if dataset is None:
-        from mnistpro_jax import data
-
         dataset = data.load(given.get("source", "mnist"), given.get("split", "train"))
     size = given.get("size", PUBLISHED_SIZE)
     if start == "published":
@@ -173,8 +167,6 @@ def _bank(level: int, window: int, start: str, given: dict[str, Any]) -> Bank:
 
 def _published_starts(dataset: Dataset, level: int, window: int, size: int) -> Bank:
     """Every image of a data set as an episode that begins where the published rule puts it."""
-    from mnistpro_jax.worlds.published import canvas_of, published_start
-
     if level != 1 or size != PUBLISHED_SIZE:
         raise ValueError(
             "start 'published' is a function of the whole canvas, so that it needs a list of episodes: use "

@@ -16,6 +16,7 @@ from flax import struct
 
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Kind
+from mnistpro_jax.registration import make as make_world
 from mnistpro_jax.rollouts.features import features, num_features
 
 
@@ -178,6 +179,4 @@ def wrap(
 
 def make(env_id: str, **overrides: Any) -> BraxEnv:
     """``mnistpro_jax.make`` as a Brax environment."""
-    from mnistpro_jax.registration import make as make_world
-
     return BraxEnv(*make_world(env_id, **overrides))

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from mnistpro_jax.env import spaces
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Action, Observation, State
+from mnistpro_jax.registration import make as make_world
 from mnistpro_jax.rollouts.features import features, num_features
 
 StepResult = tuple[Any, State, jax.Array, jax.Array, dict[str, Any]]
@@ -175,7 +176,5 @@ def make(
     env_id: str, *, flatten: bool = True, keep_final_observation: bool = True, **overrides: Any
 ) -> tuple[GymnaxEnv, EnvParams]:
     """``mnistpro_jax.make`` in this shape: (env, params), as ``gymnax.make`` returns them."""
-    from mnistpro_jax.registration import make as make_world
-
     env, params = make_world(env_id, **overrides)
     return GymnaxEnv(env, params, flatten, keep_final_observation), params

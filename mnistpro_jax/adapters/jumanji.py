@@ -15,10 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from mnistpro_jax.adapters.optional import missing
-from mnistpro_jax.env import spaces
+from mnistpro_jax.env import bitmap, spaces
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Action, Observation, pytree
 from mnistpro_jax.env.types import State as EnvState
+from mnistpro_jax.registration import make as make_world
+from mnistpro_jax.render.published import published_picture
 from mnistpro_jax.rollouts.features import features, num_features
 
 FIRST, MID, LAST = 0, 1, 2
@@ -138,9 +140,6 @@ class JumanjiEnv:
 
     def render(self, state: State) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """The published picture of one state, uint8 (height, width, 3)."""
-        from mnistpro_jax.env import bitmap
-        from mnistpro_jax.render.published import published_picture
-
         canvas = np.asarray(bitmap.unpack(self.params.bank.canvas(state.env.scene), self.env.width))
         black = np.where(canvas != 0, 0, 255).astype(np.uint8)
         return published_picture(black, np.asarray(state.env.xy), self.env.window)
@@ -151,8 +150,6 @@ class JumanjiEnv:
 
 def make(env_id: str, *, flatten: bool = False, **overrides: Any) -> JumanjiEnv:
     """``mnistpro_jax.make`` as a Jumanji environment."""
-    from mnistpro_jax.registration import make as make_world
-
     return JumanjiEnv(*make_world(env_id, **overrides), flatten=flatten)
 
 

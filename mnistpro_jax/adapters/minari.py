@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mnistpro_jax import data
 from mnistpro_jax.adapters.optional import missing
 from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.evaluation.evaluate import evaluate
+from mnistpro_jax.evaluation.request import EvaluationRequest, Report
+from mnistpro_jax.evaluation.world import world
+from mnistpro_jax.registration import make_params, with_observation
 from mnistpro_jax.rollouts.replay import replay
 from mnistpro_jax.rollouts.rollout import Progress, Trajectories
 
 if TYPE_CHECKING:
     from minari import MinariDataset
-
-    from mnistpro_jax.evaluation.request import EvaluationRequest, Report
 
 
 def export_minari(
@@ -47,6 +50,7 @@ def export_minari(
     Raises ImportError without Minari; ValueError for an id that is no good or exists, and what ``replay`` raises.
     """
     minari = _minari()
+    # Optional libraries, which the line above asks for.
     from minari.data_collector import EpisodeBuffer
 
     from mnistpro_jax.adapters.gymnasium import MnistProEnv
@@ -106,11 +110,6 @@ def export_evaluation(
     request: one confidence at most. observation, flatten: what the data set shows, whatever the agent looks at.
     Raises what ``evaluation.evaluate`` and ``export_minari`` raise.
     """
-    from mnistpro_jax import data
-    from mnistpro_jax.evaluation.evaluate import evaluate
-    from mnistpro_jax.evaluation.world import world
-    from mnistpro_jax.registration import make_params, with_observation
-
     _new_folder(dataset_id)  # before hours of playing
     say = report or (lambda what, done, total: None)
     run = next(evaluate(request, report))
@@ -135,6 +134,7 @@ def export_evaluation(
 def _new_folder(dataset_id: str) -> Path:
     """Where the data set will lie; ImportError without Minari, ValueError for an id that is no good or exists."""
     _minari()
+    # As above.
     from minari.dataset.minari_dataset import parse_dataset_id
     from minari.storage.datasets_root_dir import get_dataset_path
 
@@ -156,6 +156,7 @@ def _minari() -> Any:
 
 def _spec(env: Environment, params: EnvParams, flatten: bool, overrides: dict[str, Any]) -> Any:
     """Gymnasium's specification of the world, in values that go into a JSON file."""
+    # Minari's own requirement, optional as it is.
     import gymnasium
 
     from mnistpro_jax.adapters.gymnasium import NAMESPACE

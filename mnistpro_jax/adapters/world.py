@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mnistpro_jax.env.environment import Environment, EnvParams
+from mnistpro_jax.registration import make
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,8 +30,6 @@ def load_world(env_id: str, overrides: dict[str, Any]) -> World:
 
     Raises what ``make`` raises, and ValueError for params with a batch axis.
     """
-    from mnistpro_jax.registration import make
-
     # With their types: 5 and 5.0 are equal, and only one of them is a budget.
     key = (env_id, tuple((name, type(value), value) for name, value in sorted(overrides.items())))
     try:

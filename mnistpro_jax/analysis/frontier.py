@@ -16,9 +16,10 @@ CONFIDENCES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
 def draw_frontier(path: Path, level: int, sweeps: Mapping[str, Sequence[dict[str, Any]]]) -> None:
     """Write a PNG: a line an agent through the runs of its sweep, the published agents as points.
 
-    sweeps: summaries (``analysis.summary.summarise``) by agent. Steps are on a logarithmic axis, from 1.
+    sweeps: summaries (``runs.summary.summarise``) by agent. Steps are on a logarithmic axis, from 1.
     Raises ModuleNotFoundError without matplotlib.
     """
+    # An extra.
     import matplotlib
 
     matplotlib.use("Agg")

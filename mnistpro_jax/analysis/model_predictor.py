@@ -14,6 +14,7 @@ from typing import Any
 
 from mnistpro_jax.analysis.predictors import NOT_COUNTED, Digits, FixedCanvas
 from mnistpro_jax.host.contract import ANSWER, Decision, HostPolicy, Status, StopRun, Turn
+from mnistpro_jax.host.models import choose_model
 from mnistpro_jax.host.pictures import data_url, png
 
 VERSION = 1
@@ -165,14 +166,14 @@ def model_predictor(
     key_variable: str | None = None,
     concurrency: int = 16,
 ) -> ModelPredictor:
-    """A model by its name, as ``mnistpro run --model`` has it. Raises as ``agents.host.models.choose_model`` does."""
-    from mnistpro_jax.host.models import choose_model
-    from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
-
+    """A model by its name, as ``mnistpro run --model`` has it. Raises as ``host.models.choose_model`` does."""
     choice = choose_model(text, base_url=base_url, key_variable=key_variable)
     if choice.chat is None:
         raise ValueError(
             f"model {text!r} is not behind an API; expected a reader or a model such as openai:NAME"
         )
+    # With the SDK, which is an extra.
+    from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
+
     policy = OpenAIChatPolicy(choice.chat, 10, moves_allowed=False)
     return ModelPredictor(choice.full_name, policy, answers, concurrency=concurrency)

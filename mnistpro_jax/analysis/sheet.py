@@ -8,12 +8,11 @@ import html
 import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from mnistpro_jax.analysis.tables import NOTHING
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from mnistpro_jax.analysis.tables import NOTHING, plain_table
 
 Row = dict[str, Any]
 
@@ -117,8 +116,6 @@ class Sheet:
 
         names: shorter texts for cells, such as numbers of runs. intervals: whether estimates have theirs below them.
         """
-        from mnistpro_jax.analysis.tables import plain_table
-
         used = [
             column for column in self.columns if any(not _is_empty(row.get(column.key)) for row in self.rows)
         ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 Summary = dict[str, Any]
 
@@ -167,17 +168,12 @@ def plain_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]
 
 
 def _table() -> Table:
-    from rich import box
-    from rich.table import Table
-
     return Table(
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim"
     )
 
 
 def _headline(summary: Summary, *, with_confidence: bool = True) -> str:
-    from rich.markup import escape
-
     confidence = summary["confidence"] if with_confidence else None
     where = escape(f"{summary['source']} {summary['split']}")
     return (

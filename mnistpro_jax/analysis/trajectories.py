@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image, ImageDraw
 
 from mnistpro_jax.render.seen import seen_mask
 from mnistpro_jax.runs.canvases import canvases
@@ -36,15 +37,11 @@ def png_url(image: Any) -> str:
 
 def canvas_url(canvas: Pixels) -> str:
     """A canvas, uint8 (H, W) of 0 and 255, as a data URL of one bit a pixel."""
-    from PIL import Image
-
     return png_url(Image.fromarray(canvas).convert("1"))
 
 
 def thumbnail_url(canvas: Pixels, windows: Sequence[Sequence[int]], window: int) -> str:
     """The canvas at half its size, pale where it was never seen, with the way of the window's centre."""
-    from PIL import Image, ImageDraw
-
     step = _THUMB_FACTOR
     ink = (canvas == 0)[::step, ::step]
     seen = seen_mask(canvas.shape, windows, window)[::step, ::step]

@@ -2,7 +2,10 @@
 
 A module of this package is one command: ``add_arguments(parser)``, if it has any, and ``run(arguments)``, which returns
 the exit code. Results go to standard output, everything else to standard error. Exit codes: 0 success, 2 a request that
-makes no sense (one line says why), 130 interrupted, 1 anything unexpected. JAX is imported only by what needs it.
+makes no sense (one line says why), 130 interrupted, 1 anything unexpected.
+
+JAX takes a second to load. Commands import what loads it inside their functions, so that help, and refusals of what the
+arguments alone show to be wrong, come at once.
 """
 
 from __future__ import annotations

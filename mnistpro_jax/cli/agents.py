@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from mnistpro_jax.analysis.tables import plain_table
 from mnistpro_jax.cli.terminal import stdout
 
 
@@ -16,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
+    # These load JAX (see ``mnistpro_jax.cli``).
     from mnistpro_jax.agents import agent_names, describe
     from mnistpro_jax.agents.registry import reads_with
 
@@ -26,8 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"agents": agents}, indent=2))
         return 0
-    from mnistpro_jax.analysis.tables import plain_table
-
     rows = [(agent["name"], agent["reads_with"] or "nothing", agent["description"]) for agent in agents]
     columns = [("agent", "left"), ("reads with", "left"), ("what it does", "left")]
     console = stdout()

@@ -11,7 +11,9 @@ from typing import Any
 
 from mnistpro_jax.analysis.failures import failures_sheet
 from mnistpro_jax.analysis.measures import sheets
+from mnistpro_jax.analysis.model_predictor import model_predictor
 from mnistpro_jax.analysis.predictors import PREDICTORS, Predictor
+from mnistpro_jax.analysis.report import report
 from mnistpro_jax.analysis.sheet import Sheet, markdown_of
 from mnistpro_jax.analysis.swap import Swap, swap, swap_sheet
 from mnistpro_jax.cli.options import whole
@@ -96,8 +98,6 @@ def measure(arguments: argparse.Namespace, say: Say) -> tuple[list[StoredRun], l
     if arguments.markdown is not None:
         _write(arguments.markdown, markdown_of(made, arguments.title))
     if arguments.html is not None:
-        from mnistpro_jax.analysis.report import report
-
         say("drawing the report", 0, 0)
         page = report(runs, made, swaps, title=arguments.title, trajectories=arguments.trajectories)
         _write(arguments.html, page)
@@ -143,8 +143,6 @@ def predictors(arguments: argparse.Namespace) -> dict[str, Callable[[], Predicto
                 f"reader {name!r} is asked over the network: give --answers FILE to keep what it says"
             )
         else:
-            from mnistpro_jax.analysis.model_predictor import model_predictor
-
             made[name] = functools.partial(
                 model_predictor,
                 name,

@@ -8,8 +8,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from mnistpro_jax.analysis.tables import plain_table
 from mnistpro_jax.cli.options import DEFAULT_STRIDE, DEFAULT_WINDOW
 from mnistpro_jax.cli.terminal import stdout
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
+    # These load JAX (see ``mnistpro_jax.cli``).
     from mnistpro_jax.env.environment import OBSERVATIONS
     from mnistpro_jax.registration import registered
 
@@ -26,8 +31,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"environments": environments}, indent=2))
         return 0
-    from mnistpro_jax.analysis.tables import plain_table
-
     console = stdout()
     worlds = [
         (
@@ -65,10 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _environment_facts(env_id: str) -> dict[str, Any]:
     """What an id's environment looks like, without its bank. canvas: height, width."""
+    # As above.
     from mnistpro_jax.env.environment import OBSERVATIONS, Environment, default_budget
     from mnistpro_jax.env.pipeline import NATIVE
     from mnistpro_jax.registration import level_of
-    from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
     level = level_of(env_id)
     height, width = PUBLISHED_SIZE, PUBLISHED_SIZE * level
@@ -104,8 +107,6 @@ def _environment_facts(env_id: str) -> dict[str, Any]:
 
 
 def _dtype(dtype: Any) -> Any:
-    import numpy as np
-
     return np.dtype(dtype)
 
 

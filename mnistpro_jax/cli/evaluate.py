@@ -9,8 +9,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mnistpro_jax.analysis import tables
+from mnistpro_jax.analysis.pictures import write_episode_pictures, write_grid
 from mnistpro_jax.cli.options import add_episodes, add_speed, request_of, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, CliError, note, progress, stdout
+from mnistpro_jax.runs.folder import (
+    EPISODES,
+    PARTS,
+    PICTURES,
+    RUN_PREFIX,
+    SUMMARY,
+    check_free,
+    results_folder,
+)
+from mnistpro_jax.runs.json_files import write_json, write_jsonl
 
 if TYPE_CHECKING:
     from mnistpro_jax.evaluation.evaluate import Evaluation
@@ -52,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     if len(set(confidences)) < len(confidences):
         raise CliError(f"--confidence has a value twice: {' '.join(f'{value:g}' for value in confidences)}")
 
+    # It loads JAX (see ``mnistpro_jax.cli``).
     from mnistpro_jax.evaluation.evaluate import evaluate
-    from mnistpro_jax.runs.folder import PARTS, results_folder
 
     request = request_of(arguments)
     if _distributed(arguments) or arguments.part_size or (arguments.out and (arguments.out / PARTS).exists()):
@@ -128,9 +140,11 @@ def _distributed(arguments: argparse.Namespace) -> bool:
 
 def _evaluate_in_parts(arguments: argparse.Namespace, request: EvaluationRequest) -> int:
     """As ``_evaluate``, going on from the parts that are there, alone or as one of several processes."""
+    # These load JAX.
+    import jax
+
     from mnistpro_jax.evaluation import hosts
     from mnistpro_jax.evaluation.parts import Parts, evaluate_parts
-    from mnistpro_jax.runs.folder import PARTS, check_free, results_folder
 
     check_free(arguments.out, arguments.overwrite)
     with contextlib.ExitStack() as stack:
@@ -143,8 +157,6 @@ def _evaluate_in_parts(arguments: argparse.Namespace, request: EvaluationRequest
                 heartbeat=arguments.heartbeat,
             )
             stack.callback(hosts.leave)
-        import jax
-
         me, processes = jax.process_index(), jax.process_count()
         parts = Parts(arguments.out / PARTS, request, arguments.part_size, processes)
         if parts.folder.exists():
@@ -177,37 +189,29 @@ def _write_runs(
             report("writing", 0, 0)
             _write_run(folder / (_run_folder(run) if several else ""), run, arguments.pictures or 0)
     if folder is not None and several:
-        from mnistpro_jax.runs.json_files import write_json
-
-        write_json(folder / "summary.json", {"runs": summaries})
+        write_json(folder / SUMMARY, {"runs": summaries})
     return summaries
 
 
 def _run_folder(run: Evaluation) -> str:
-    from mnistpro_jax.runs.folder import RUN_PREFIX
-
     # repr: the shortest text that is this number, so that no two thresholds share a folder.
     return f"{RUN_PREFIX}{run.settings.confidence!r}"
 
 
 def _write_run(folder: Path, run: Evaluation, pictures: int) -> None:
-    from mnistpro_jax.analysis.pictures import write_episode_pictures, write_grid
-    from mnistpro_jax.runs import folder as names
-    from mnistpro_jax.runs.json_files import write_json, write_jsonl
-
     folder.mkdir(exist_ok=True)
     records = run.records()
-    write_jsonl(folder / names.EPISODES, records)
+    write_jsonl(folder / EPISODES, records)
     if pictures:
         chosen = records[:pictures]
         canvases = [run.canvas(number) for number in range(len(chosen))]
         window = run.settings.window
         for record, canvas in zip(chosen, canvases, strict=True):
             write_episode_pictures(
-                folder / names.PICTURES, record, canvas, window=window, outline=run.settings.outline
+                folder / PICTURES, record, canvas, window=window, outline=run.settings.outline
             )
-        write_grid(folder / names.PICTURES / "grid.png", chosen, canvases, window)
-    write_json(folder / names.SUMMARY, run.summary)
+        write_grid(folder / PICTURES / "grid.png", chosen, canvases, window)
+    write_json(folder / SUMMARY, run.summary)
 
 
 def _print_summaries(arguments: argparse.Namespace, summaries: list[dict[str, Any]]) -> int:
@@ -217,8 +221,6 @@ def _print_summaries(arguments: argparse.Namespace, summaries: list[dict[str, An
     if arguments.json:
         print(json.dumps({"runs": summaries} if several else summaries[0], indent=2, allow_nan=False))
     else:
-        from mnistpro_jax.analysis import tables
-
         if several:
             tables.print_sweep(stdout(), summaries)
         else:

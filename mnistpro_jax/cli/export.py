@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(arguments.confidence) > 1:
         raise CliError("--confidence takes one value here: a data set is of one agent")
 
+    # It loads JAX (see ``mnistpro_jax.cli``).
     from mnistpro_jax.adapters.minari import export_evaluation
 
     with progress() as report:

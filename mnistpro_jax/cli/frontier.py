@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from mnistpro_jax.analysis import tables
+from mnistpro_jax.analysis.frontier import CONFIDENCES, draw_frontier
 from mnistpro_jax.cli.options import LARGEST_LEVEL, LARGEST_SEED, add_weights, confidence, episodes, whole
 from mnistpro_jax.cli.terminal import CliError, note, progress, stdout
 
@@ -50,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
+    # These load JAX (see ``mnistpro_jax.cli``).
     from mnistpro_jax.agents.registry import has_confidence, is_learned, make_agent
-    from mnistpro_jax.analysis.frontier import CONFIDENCES, draw_frontier
     from mnistpro_jax.evaluation.evaluate import evaluate
     from mnistpro_jax.evaluation.request import EvaluationRequest, check
 
@@ -89,8 +93,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"level": arguments.level, "agents": sweeps}, indent=2, allow_nan=False))
     else:
-        from mnistpro_jax.analysis import tables
-
         for runs in sweeps.values():
             if len(runs) > 1:
                 tables.print_sweep(stdout(), runs)
@@ -103,9 +105,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_out(path: Path) -> None:
     """CliError for a picture that could not be written."""
-    import importlib.util
-    import tempfile
-
     folder = path.absolute().parent
     if not folder.is_dir():
         raise CliError(f"--out: there is no folder {folder}")

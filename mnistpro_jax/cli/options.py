@@ -174,6 +174,7 @@ def add_speed(parser: argparse._ActionsContainer) -> None:
 
 def request_of(arguments: argparse.Namespace) -> EvaluationRequest:
     """What the options of ``add_episodes`` ask for."""
+    # It loads JAX (see ``mnistpro_jax.cli``).
     from mnistpro_jax.evaluation.request import EvaluationRequest
 
     return EvaluationRequest(

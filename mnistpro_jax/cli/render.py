@@ -6,8 +6,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from mnistpro_jax import data
+from mnistpro_jax.analysis.pictures import write_episode_pictures
 from mnistpro_jax.cli.options import whole
 from mnistpro_jax.cli.terminal import CliError
+from mnistpro_jax.runs.canvases import canvas_of_record
+from mnistpro_jax.runs.fields import Fields
+from mnistpro_jax.runs.folder import EPISODES, PICTURES, RUN_PREFIX, SUMMARY, results_in
+from mnistpro_jax.runs.json_files import read_object
+from mnistpro_jax.runs.records import read_episodes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,18 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    from mnistpro_jax import data
-    from mnistpro_jax.analysis.pictures import write_episode_pictures
-    from mnistpro_jax.runs import folder as names
-    from mnistpro_jax.runs.canvases import canvas_of_record
-    from mnistpro_jax.runs.records import read_episodes
-
-    runs = [path for path in names.results_in(arguments.source) if path.name.startswith(names.RUN_PREFIX)]
-    if runs and not (arguments.source / names.EPISODES).exists():
+    runs = [path for path in results_in(arguments.source) if path.name.startswith(RUN_PREFIX)]
+    if runs and not (arguments.source / EPISODES).exists():
         raise CliError(f"{arguments.source} holds several runs; name one: {', '.join(map(str, runs))}")
     episodes = read_episodes(arguments.source)
     home = arguments.source if arguments.source.is_dir() else arguments.source.parent
-    settings = _run_settings(home / names.SUMMARY)
+    settings = _run_settings(home / SUMMARY)
     chosen = [record for record in episodes if record["episode"] == arguments.episode]
     if not chosen:
         numbers = [record["episode"] for record in episodes]
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     record = chosen[0]
     canvas = canvas_of_record(record, data.load(record["source"], record["split"]))
     written = write_episode_pictures(
-        arguments.out or home / names.PICTURES,
+        arguments.out or home / PICTURES,
         record,
         canvas,
         window=settings["window"],
@@ -73,9 +74,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_settings(path: Path) -> dict[str, Any]:
     """What drawing needs of the summary beside stored episodes."""
-    from mnistpro_jax.runs.fields import Fields
-    from mnistpro_jax.runs.json_files import read_object
-
     if not path.is_file():
         raise CliError(
             f"no {path.name} beside the episodes (expected {path}): the size of the window is in it"

@@ -22,6 +22,7 @@ class CliError(Exception):
 
 def stdout() -> Console:
     """A console for results."""
+    # Not for help, versions and errors, which are there at once.
     from rich.console import Console
 
     return Console(file=sys.stdout, highlight=False)
@@ -38,6 +39,7 @@ def progress() -> Iterator[Report]:
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
+    # As above.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

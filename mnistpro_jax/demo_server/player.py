@@ -19,6 +19,7 @@ import numpy as np
 
 from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.explorers import PriorCoverage, Sight
+from mnistpro_jax.agents.learned.shipped import load_reader
 from mnistpro_jax.agents.reader import Reader
 from mnistpro_jax.agents.registry import DISCOUNT, FLOOR, default_confidence
 from mnistpro_jax.demo_server import notes
@@ -68,8 +69,6 @@ class Player:
     """
 
     def __init__(self, weights: Any = None) -> None:
-        from mnistpro_jax.agents.learned.shipped import load_reader
-
         self._reader, _ = load_reader(weights)
         self._discount, self._floor = (jax.device_put(np.float32(value)) for value in (DISCOUNT, FLOOR))
         self._pictures: collections.OrderedDict[str, Picture] = collections.OrderedDict()

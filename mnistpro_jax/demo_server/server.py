@@ -15,16 +15,13 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from mnistpro_jax.demo_server import wire
 from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.demo_server.faults import Fault, FaultDraws, Faults
 from mnistpro_jax.demo_server.player import Player
 from mnistpro_jax.demo_server.wire import WireError
-
-if TYPE_CHECKING:
-    from typing import Self
 
 HOST = "127.0.0.1"
 MODEL = "demo"

@@ -14,6 +14,7 @@ import io
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from mnistpro_jax.demo_server.wire import WireError
 from mnistpro_jax.env.picture import HIDDEN, OUTLINE
@@ -54,8 +55,6 @@ class Picture:
 
 def decode(url: str) -> Pixels:
     """The pixels of a PNG data URL, uint8 (h, w, 3). Raises WireError for anything else."""
-    from PIL import Image
-
     if not url.startswith(_PREFIX):
         raise WireError(
             400,

@@ -94,6 +94,7 @@ def meet() -> list[int]:
     """
     if jax.process_count() == 1:
         return [0]
+    # Experimental, and for several processes alone.
     from jax.experimental.multihost_utils import ProcessFailureError, live_devices
 
     while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -12,9 +12,6 @@ import numpy.typing as npt
 
 from mnistpro_jax.env.types import Ending, EpisodeStatistics
 from mnistpro_jax.rollouts import metrics
-
-if TYPE_CHECKING:
-    from typing import Self
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

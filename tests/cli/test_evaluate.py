@@ -260,7 +260,7 @@ def test_failing_while_writing_leaves_the_earlier_results(
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device", "somewhere/grid.png")
 
-    monkeypatch.setattr("mnistpro_jax.analysis.pictures.write_grid", full)
+    monkeypatch.setattr("mnistpro_jax.cli.evaluate.write_grid", full)
     assert main([*RANDOM, "--out", str(folder), "--overwrite", "--pictures", "1"]) == 2
     assert one_line(capsys) == "mnistpro: error: somewhere/grid.png: No space left on device\n"
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
