@@ -1,4 +1,4 @@
-"""Fixtures that several test modules share; worlds and players are in ``tests.episodes``."""
+"""How every test process compiles, and fixtures that several test modules share; worlds are in ``tests.episodes``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import shutil
 import tempfile
 
-# Before anything imports jax: the suite spends most of its time in the compiler, and optimising machine code
-# changes speed alone, not results.
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+import pytest
+
+from tests.compiling import flags
+
+# Before anything imports jax: the suite spends most of its time in the compiler. Processes that tests start inherit it.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags()}".strip()
 
 # The same programs are compiled by both workers and by every command that a test starts: once is enough. What a run
 # compiled goes with it, so that no run rests on another.
@@ -18,13 +21,19 @@ os.environ["MNISTPRO_TESTS_CACHE"] = (
 os.environ["JAX_COMPILATION_CACHE_DIR"] = (
     os.environ["MNISTPRO_TESTS_CACHE"] or os.environ["JAX_COMPILATION_CACHE_DIR"]
 )
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "0"
 
-import pytest
+import jax
 
 from mnistpro_jax import data
 from tests import episodes
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Between rooms, drop compiled programs: each room has worlds of its own, and together they fill gigabytes."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        jax.clear_caches()
 
 
 def pytest_unconfigure() -> None:

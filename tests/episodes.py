@@ -23,17 +23,13 @@ import mnistpro_jax
 from mnistpro_jax import data
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Action
+from tests.compiling import AS_USERS, QUICK
 from tests.reference import ANSWER, INVALID, INVALID_ACTION, ReferenceEpisode
-
-# Most programs of the tests run once or twice: optimising them would take longer than running them.
-_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-# As users run them, whatever the flags of the test run.
-_OPTIMISED = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
 
 
 def quick_jit(function: Callable[..., Any], **options: Any) -> Any:
-    """``jax.jit`` with little optimisation: compiles in half the time."""
-    return jax.jit(function, compiler_options=_QUICK, **options)
+    """``jax.jit``, compiled quickly also where the process is not (``tests.compiling``)."""
+    return jax.jit(function, compiler_options=QUICK, **options)
 
 
 # ---- Worlds ---------------------------------------------------------------------------------------------------
@@ -141,7 +137,7 @@ def _player(env: Environment, optimised: bool) -> Any:
 
         return begin, jax.lax.scan(turn, state, Action(kinds, digits))[1]
 
-    return jax.jit(jax.vmap(play, in_axes=(0, None)), compiler_options=_OPTIMISED if optimised else _QUICK)
+    return jax.jit(jax.vmap(play, in_axes=(0, None)), compiler_options=AS_USERS if optimised else QUICK)
 
 
 def simulate(env: Environment, params: EnvParams, script: Script, optimised: bool = False) -> dict[str, Any]:

@@ -8,25 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.compiling import flags
+
 ROOT = Path(__file__).parents[2]
 
 
-def start(*arguments: str, devices: int = 1, cache: Path | None = None) -> subprocess.Popen[str]:
-    """``python ARGUMENTS`` on the CPU, optimising little. cache: of compiled programs, between processes."""
-    flags = f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
+def start(*arguments: str, devices: int = 1) -> subprocess.Popen[str]:
+    """``python ARGUMENTS`` on the CPU, compiling quickly; what it compiles, the run's other processes share."""
+    kept = ("JAX_ENABLE_X64", "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_")
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "SLURM_"))},
-        "JAX_PLATFORMS": "cpu",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        "JAX_ENABLE_X64": os.environ.get("JAX_ENABLE_X64", "0"),
-        "XLA_FLAGS": flags,
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(kept) or not name.startswith(("JAX_", "SLURM_"))
     }
-    if cache is not None:
-        environment |= {
-            "JAX_COMPILATION_CACHE_DIR": str(cache),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        }
+    environment |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags(devices)}
     return subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.PIPE,

@@ -53,26 +53,20 @@ def story(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, o
     """One process alone; then two, of which one dies with nothing done, and the other when it has done five parts of
     six; then two who finish."""
     home = tmp_path_factory.mktemp("hosts")
-    cache = home / "cache"
     alone, shared = home / "alone", home / "shared"
-    code, printed, errors = finish(start("-m", "mnistpro_jax", *command(images, alone), cache=cache))
+    code, printed, errors = finish(start("-m", "mnistpro_jax", *command(images, alone)))
     assert code == 0, errors
 
     port = free_port()
-    first = start("-m", "tests.evaluation.dying_host", "5", *command(images, shared, 0, port), cache=cache)
-    second = start(
-        "-m", "tests.evaluation.dying_host", "before", *command(images, shared, 1, port), cache=cache
-    )
+    first = start("-m", "tests.evaluation.dying_host", "5", *command(images, shared, 0, port))
+    second = start("-m", "tests.evaluation.dying_host", "before", *command(images, shared, 1, port))
     died = [finish(first)[0], finish(second)[0]]
     left = sorted(path.name for path in shared.rglob("*") if path.is_file())
     survived = home / "survived"
     shutil.copytree(shared, survived)
 
     port = free_port()
-    both = [
-        start("-m", "mnistpro_jax", *command(images, shared, process, port), cache=cache)
-        for process in (0, 1)
-    ]
+    both = [start("-m", "mnistpro_jax", *command(images, shared, process, port)) for process in (0, 1)]
     ended = [finish(process) for process in both]
     return {
         "alone": alone,
