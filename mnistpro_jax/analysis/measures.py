@@ -1,4 +1,4 @@
-"""What the stored episodes of several runs say, as sheets. Definitions: ``mnistpro_jax.rollouts.metrics``, README."""
+"""What the stored episodes of several runs say, as sheets. Definitions: ``mnistpro_jax.rollouts.metrics``."""
 
 from __future__ import annotations
 

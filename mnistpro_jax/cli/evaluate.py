@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _add_spread(parser: argparse.ArgumentParser) -> None:
     spread = parser.add_argument_group(
-        "parts and hosts", "What these choose changes speed, not results. BUILD.md says more."
+        "parts and hosts", "What these choose changes speed, not results. docs/devices.md says more."
     )
     spread.add_argument(
         "--part-size",

@@ -73,8 +73,8 @@ def test_weights_are_small_and_say_where_they_come_from() -> None:
 def test_parameters_are_as_many_as_stated(name: str, size: int) -> None:
     params, _, _ = shipped.load(name)
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == size
-    readme = (Path(__file__).parents[2] / "baselines" / "README.md").read_text(encoding="utf-8")
-    assert f"{size:,}" in readme
+    page = (Path(__file__).parents[2] / "docs" / "learned_agents.md").read_text(encoding="utf-8")
+    assert f"{size:,}" in page
 
 
 def test_the_reader_reads_whole_canvases(reader: Any) -> None:
@@ -198,7 +198,7 @@ def test_the_sensor_leaves_the_neighbour_out() -> None:
     np.testing.assert_array_equal(shown.reshape(16, 16)[0], [1] * 11 + [0] * 5)
 
 
-# Of 10,000 episodes, as baselines/README.md states them; the first thousand of the same list must agree with it.
+# Of 10,000 episodes, as docs/learned_agents.md states them; the first thousand of the same list must agree with it.
 STATED = {
     ("planner", 1): (0.981, 3.08),
     ("canvas", 1): (0.982, 3.06),
@@ -206,7 +206,7 @@ STATED = {
     ("memoryless", 1): (0.8184, 3.60),  # at 0.6, its own confidence
     ("planner", 2): (0.971, 13.47),
     ("canvas", 2): (0.970, 12.22),
-    ("glimpse", 2): (0.956, 20.88),  # of 4,000 episodes; the README has other confidences
+    ("glimpse", 2): (0.956, 20.88),  # of 4,000 episodes; that page has other confidences
 }
 
 
