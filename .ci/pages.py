@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import sys
 import tomllib
@@ -55,22 +56,27 @@ def description(room: str, root: Path = ROOT) -> str:
     return line.removesuffix(".").replace("``", "`").replace("|", "\\|")
 
 
+@functools.cache
+def _imported(file: Path) -> frozenset[str]:
+    """What a file imports of the library, by the first name below the package."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            package, *rest = name.split(".")
+            if package == PACKAGE and rest:
+                found.add(rest[0])
+    return frozenset(found)
+
+
 def imports(room: str, root: Path = ROOT) -> set[str]:
     """The other rooms that a room imports, also inside functions and for types alone."""
     known = {name for layer in layers(root) for name in layer}
-    found = set()
-    for file in _files(room, root):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            for name in names:
-                package, *rest = name.split(".")
-                if package == PACKAGE and rest:
-                    found.add(rest[0])
-    return found & known - {room}
+    return {name for file in _files(room, root) for name in _imported(file)} & known - {room}
 
 
 def rooms_table(root: Path = ROOT) -> str:
