@@ -28,7 +28,9 @@ def layers(root: Path = ROOT) -> list[list[str]]:
     """The rooms of the contract in pyproject.toml, from the top down; rooms of one layer in one list."""
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = [c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
-    return [[room.strip(" ()") for room in layer.replace("|", ":").split(":")] for layer in contract["layers"]]
+    return [
+        [room.strip(" ()") for room in layer.replace("|", ":").split(":")] for layer in contract["layers"]
+    ]
 
 
 def rooms_on_disk(root: Path = ROOT) -> set[str]:
@@ -96,7 +98,9 @@ def architecture_page(root: Path = ROOT) -> str:
     before, _, rest = (root / ARCHITECTURE).read_text(encoding="utf-8").partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
-        raise ValueError(f"{ARCHITECTURE} lacks the lines {BEGIN.strip()!r} and {END.strip()!r} around its table")
+        raise ValueError(
+            f"{ARCHITECTURE} lacks the lines {BEGIN.strip()!r} and {END.strip()!r} around its table"
+        )
     return f"{before}{BEGIN}\n{rooms_table(root)}\n{END}{after}"
 
 
@@ -125,7 +129,9 @@ PAGES = {ARCHITECTURE: architecture_page, NOTEBOOK_PAGE: notebook_page}
 def main() -> int:
     """Write the pages, or check them; the exit code."""
     parser = argparse.ArgumentParser(description="The parts of docs/ that are made from other files.")
-    parser.add_argument("--check", action="store_true", help="change nothing; code 1 where a page is not as made")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; code 1 where a page is not as made"
+    )
     arguments = parser.parse_args()
     different = []
     for page, make in PAGES.items():

@@ -48,15 +48,16 @@ def make(env_id: str, **overrides: Any) -> tuple[Environment, EnvParams]:
     """An environment and its params.
 
     Overrides, all optional:
-    data -- ``source`` ("mnist", "tfds:NAME", "idx:FOLDER"; default "mnist"), ``split`` ("train" or "test"; default
-    "train"), or a ``dataset`` loaded before, or a whole ``bank``; ``episodes="published"``: the published episode
-    list of the MNIST test split with its starts; ``size``: canvas pixels per digit (224); ``num_scenes`` and
-    ``seed``: see ``worlds.digits.digit_bank``.
-    statics -- ``window`` (64 pixels), ``stride`` (32 pixels), ``observation`` ("packed"), ``start`` ("stroke",
-    with ``episodes="published"`` "published"), ``outline`` (True for observation "published", else False).
-    params -- ``budget`` (steps; the number of window positions on the stride's grid: 36 and 78 as published),
-    ``move_reward`` (-0.1), ``correct_reward`` (10), ``wrong_reward`` (-10), ``invalid_reward`` (-10), ``start_xy``
-    (window corner of the start rule "fixed"; the middle).
+
+    - data: ``source`` ("mnist", "tfds:NAME", "idx:FOLDER"; default "mnist"), ``split`` ("train" or "test"; default
+      "train"), or a ``dataset`` loaded before, or a whole ``bank``; ``episodes="published"``: the published episode
+      list of the MNIST test split with its starts; ``size``: canvas pixels per digit (224); ``num_scenes`` and
+      ``seed``: see ``worlds.digits.digit_bank``.
+    - statics: ``window`` (64 pixels), ``stride`` (32 pixels), ``observation`` ("packed"), ``start`` ("stroke",
+      with ``episodes="published"`` "published"), ``outline`` (True for observation "published", else False).
+    - params: ``budget`` (steps; the number of window positions on the stride's grid: 36 and 78 as published),
+      ``move_reward`` (-0.1), ``correct_reward`` (10), ``wrong_reward`` (-10), ``invalid_reward`` (-10),
+      ``start_xy`` (window corner of the start rule "fixed"; the middle).
 
     Raises ValueError or TypeError with the valid choices for anything else.
     """

@@ -45,7 +45,10 @@ def test_pages_are_as_made(pages: ModuleType) -> None:
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """A library of two rooms, with its page."""
-    for room, text in {"upper": '"""Above. More."""\nfrom mnistpro_jax.lower import x\n', "lower": '"""Below."""\n'}.items():
+    for room, text in {
+        "upper": '"""Above. More."""\nfrom mnistpro_jax.lower import x\n',
+        "lower": '"""Below."""\n',
+    }.items():
         (tmp_path / "mnistpro_jax" / room).mkdir(parents=True)
         (tmp_path / "mnistpro_jax" / room / "__init__.py").write_text(text, "utf-8")
     (tmp_path / "pyproject.toml").write_text(
