@@ -2,8 +2,9 @@
 
     python .ci/check_site.py site
 
-Ends with code 1 and one line for each fault: a link, picture or anchor inside the site that is not there; a script, style,
-picture or font from elsewhere; a page of docs/ that the navigation does not reach. Needs the standard library alone.
+Ends with code 1 and one line for each fault: a link, picture or anchor inside the site that is not there; a script,
+style, picture or font from elsewhere; a page of docs/ that the navigation does not reach. Needs the standard library
+alone.
 """
 
 from __future__ import annotations

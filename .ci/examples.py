@@ -2,8 +2,8 @@
 
     python .ci/examples.py
 
-Those of the adapters, of recurrent policies and of the notebook are run by the tests. Each example has names of its own and
-must print something; pages run in a temporary folder. All show the same images, whose bank is built once.
+Those of the adapters, of recurrent policies and of the notebook are run by the tests. Each example has names of its own
+and must print something; pages run in a temporary folder. All show the same images, whose bank is built once.
 """
 
 from __future__ import annotations
