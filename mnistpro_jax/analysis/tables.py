@@ -15,6 +15,14 @@ Summary = dict[str, Any]
 NOTHING = "-"
 
 
+def print_runs(console: Console, summaries: Sequence[Summary]) -> None:
+    """The runs of one agent: one in full, several as a sweep."""
+    if len(summaries) > 1:
+        print_sweep(console, summaries)
+    else:
+        print_summary(console, summaries[0])
+
+
 def print_summary(console: Console, summary: Summary) -> None:
     """The main table with the published best beside it, then endings and topology."""
     console.print(_headline(summary))

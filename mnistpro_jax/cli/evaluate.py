@@ -221,10 +221,7 @@ def _print_summaries(arguments: argparse.Namespace, summaries: list[dict[str, An
     if arguments.json:
         print(json.dumps({"runs": summaries} if several else summaries[0], indent=2, allow_nan=False))
     else:
-        if several:
-            tables.print_sweep(stdout(), summaries)
-        else:
-            tables.print_summary(stdout(), summaries[0])
+        tables.print_runs(stdout(), summaries)
     if arguments.out is not None:
         note(f"results are in {arguments.out}")
     return 0

@@ -94,10 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"level": arguments.level, "agents": sweeps}, indent=2, allow_nan=False))
     else:
         for runs in sweeps.values():
-            if len(runs) > 1:
-                tables.print_sweep(stdout(), runs)
-            else:
-                tables.print_summary(stdout(), runs[0])
+            tables.print_runs(stdout(), runs)
     if arguments.out is not None:
         note(f"the picture is {arguments.out}")
     return 0

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mnistpro_jax.env.compile_hints import where_needed
 from mnistpro_jax.env.environment import Environment, EnvParams
-from mnistpro_jax.env.types import Ending, EpisodeStatistics, Kind, Observation, State, pytree
+from mnistpro_jax.env.types import EpisodeStatistics, Kind, Observation, State, pytree
 from mnistpro_jax.rollouts.sharding import num_devices, on_each_device, parts_of, replicated, row_each
 
 if TYPE_CHECKING:
@@ -361,9 +361,3 @@ def _turns(
 
     finished: _Lanes = jax.lax.while_loop(going_on, body, (jnp.zeros((), jnp.int32), carry))[1]
     return finished
-
-
-def ending_counts(statistics: EpisodeStatistics) -> dict[str, int]:
-    """How many episodes ended in which way, by the names of ``Ending``."""
-    endings = np.asarray(statistics.ending)
-    return {ending.name: int((endings == ending).sum()) for ending in Ending if ending != Ending.RUNNING}
