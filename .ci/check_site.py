@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 LOADED = {"audio", "embed", "iframe", "img", "link", "object", "script", "source", "video"}
 # Of <link> these alone say where something is and load nothing.
 POINTERS = {"canonical", "next", "prev", "alternate"}
+STYLES = re.compile(r"url\(\s*[\"']?(?:https?:)?//[^)]*|@import[^;]*")
 
 
 class _Page(HTMLParser):
@@ -76,11 +77,9 @@ def faults(site: Path) -> list[str]:
         for tag, address in _page(file).addresses:
             if fault := _fault(site, file, tag, address):
                 found.append(f"{file.relative_to(site)}: {fault}")
-    for file in sorted(site.rglob("*.css")):
-        for address in re.findall(
-            r"url\(\s*[\"']?(?:https?:)?//[^)]*|@import[^;]*", file.read_text(encoding="utf-8")
-        ):
-            found.append(f"{file.relative_to(site)}: a style from elsewhere: {address}")
+    for file in sorted([*site.rglob("*.css"), *site.rglob("*.html")]):
+        if styles := STYLES.findall(file.read_text(encoding="utf-8")):
+            found.append(f"{file.relative_to(site)}: a style or font from elsewhere: {styles[0]}")
     return found
 
 
