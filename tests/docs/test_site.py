@@ -34,6 +34,14 @@ def test_pages_shown_in_the_site_have_no_relative_links() -> None:
         assert not re.findall(r"\]\((?!https?://|#)", (ROOT / page).read_text(encoding="utf-8")), page
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "BUILD.md"])
+def test_files_that_are_named_are_there(page: str) -> None:
+    named = re.findall(r"`([\w/.]+/[\w.]*|\w+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+    folders = (ROOT, ROOT / "mnistpro_jax", ROOT / "mnistpro_jax" / "adapters")
+    assert named
+    assert not [name for name in named if not any((folder / name).exists() for folder in folders)]
+
+
 def test_every_room_has_a_reference_page() -> None:
     rooms = {room for layer in script("pages").layers() for room in layer} - {"__main__", "cli", "types"}
     reference = "".join(path.read_text("utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
