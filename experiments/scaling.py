@@ -178,7 +178,7 @@ def measure_steps(env: Any, params: Any, args: argparse.Namespace) -> list[dict[
 
             def lanes(shared: Any, own: Any, batch: int = batch // devices) -> Any:
                 params, steps = shared
-                return rollout_of(env, batch, True, own, params, steps)
+                return rollout_of(env, batch, True, False, own, params, steps)
 
             program = jax.jit(on_each_device(lanes, mesh))
             keys = row_each(jax.random.split(jax.random.key(0), devices), mesh)

@@ -290,7 +290,7 @@ def _advance(
     observation, state, reward, terminated, truncated, info = jax.vmap(advance, in_axes=(0, 0, 0, None))(
         keys, lanes.state, acted, params
     )
-    statistics, waited = info["statistics"], lanes.ended
+    waited = lanes.ended
     final: Any = ()
     if autoreset == "same_step":
         begun = terminated | truncated
@@ -310,7 +310,7 @@ def _advance(
     done = terminated | truncated
     ended = jnp.zeros_like(done) if autoreset == "same_step" else done
     following = Lanes(state, lanes.words, lanes.episode + begun.astype(jnp.uint32), ended)
-    statistics = _where_lanes(done, statistics, jax.tree.map(jnp.zeros_like, statistics))
+    statistics = jax.vmap(env.final_statistics, in_axes=(0, 0, None))(done, info["final_state"], params)
     shown = shown_as(env, flatten, observation, params)
     return following, shown, reward, terminated, truncated, final, statistics
 

@@ -88,16 +88,16 @@ def _print_tables(report: dict[str, Any]) -> None:
     for mode, result in report["modes"].items():
         sizes = result["bytes"]
         console.print(f"{mode}: {sizes['observation']:,} bytes an observation, {sizes['state']:,} a state")
-    # "+ final": info["final_observation"] is stored on every step too.
+    # "+ final": info["final_observation"] is stored on every step too. "short": so, with uniformly random actions.
     table = Table(title="Steps a second, everything tracked, auto-reset on")
     table.add_column("observation")
-    for name in ("batch", "steps/s", "x loop", "+ final", "x loop", "compile"):
+    for name in ("batch", "steps/s", "x loop", "+ final", "x loop", "short", "compile"):
         table.add_column(name, justify="right")
     for mode, result in report["modes"].items():
         for number, (batch, row) in enumerate(result["batches"].items()):
             head = mode if number == 0 else ""
             if "skipped" in row:
-                table.add_row(head, batch, "-", "-", "-", "-", "-")
+                table.add_row(head, batch, "-", "-", "-", "-", "-", "-")
                 continue
             table.add_row(
                 head,
@@ -106,6 +106,7 @@ def _print_tables(report: dict[str, Any]) -> None:
                 f"{row['vs_reference']:,.0f}",
                 short_rate(row["with_final_observation"]),
                 f"{row['with_final_vs_reference']:,.0f}",
+                short_rate(row["short_episodes"]),
                 f"{row['compile_s']:.1f} s",
             )
         table.add_section()

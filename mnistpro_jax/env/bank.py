@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnistpro_jax.env import bitmap
-from mnistpro_jax.env.lattice import div_rem
+from mnistpro_jax.env.positions import div_rem
 from mnistpro_jax.env.seams import SeamEdges, SeamTable
 from mnistpro_jax.env.types import pytree, static_field
 

@@ -13,10 +13,13 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
 from jax.sharding import AxisType
 
 T = TypeVar("T")
+
+_WORD = 32
 
 
 def materialised(compute: Callable[[], T], one: jax.Array) -> T:
@@ -83,8 +86,7 @@ def where_needed(
             )
             result = jax.tree.map(spread, otherwise, otherwise_batched)
             chunk = max(1, min(size, 8 if size <= 64 else size // 32))
-            order = _positions(needed)
-            count = jnp.sum(needed, dtype=jnp.int32)
+            order, count = _positions(needed)
 
             def body(carry: tuple[jax.Array, T]) -> tuple[jax.Array, T]:
                 start, result = carry
@@ -141,10 +143,23 @@ def _partitioned() -> bool:
     return any(kind == AxisType.Auto for kind in mesh.axis_types) and mesh.size > 1
 
 
-def _positions(flags: jax.Array) -> jax.Array:
-    """Indices of the set flags in ascending order, then unused entries that are out of range: int32 (N,)."""
+def _positions(flags: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Indices of the set flags in ascending order, then unused entries that are out of range: int32 (N,); and how many
+    are set, int32 ()."""
     size = flags.shape[0]
-    place = jnp.cumsum(flags, dtype=jnp.int32) - 1
+    # Running counts in two levels, of the words that hold the flags and within each: XLA makes a tree of a dozen
+    # operations of a cumulative sum.
+    words = -(-size // _WORD)
+    bits = jnp.pad(flags, (0, words * _WORD - size)).reshape(words, _WORD).astype(jnp.uint32)
+    bit = jnp.arange(_WORD, dtype=jnp.uint32)
+    packed = jnp.sum(bits << bit, axis=1, dtype=jnp.uint32)
+    earlier = np.tri(words, k=-1, dtype=np.bool_)
+    each = jax.lax.population_count(packed)
+    before = jnp.sum(jnp.where(earlier, each, jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+    below = (jnp.uint32(1) << bit) - jnp.uint32(1)
+    place = before[:, None] + jax.lax.population_count(packed[:, None] & below)
+    place = place.reshape(-1)[:size].astype(jnp.int32)
     lanes = jnp.arange(size, dtype=jnp.int32)
     # Distinct out-of-range entries keep the promise of unique indices.
-    return (size + lanes).at[jnp.where(flags, place, size)].set(lanes, mode="drop", unique_indices=True)
+    order = (size + lanes).at[jnp.where(flags, place, size)].set(lanes, mode="drop", unique_indices=True)
+    return order, (before[-1] + each[-1]).astype(jnp.int32)

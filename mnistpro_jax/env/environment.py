@@ -15,6 +15,7 @@ episode, and ``info["final_observation"]`` is what the old one ended on. ``step_
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -22,57 +23,30 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mnistpro_jax.env import bitmap, picture, reveal, spaces
-from mnistpro_jax.env.bank import Bank
-from mnistpro_jax.env.compile_hints import materialised, where_needed
-from mnistpro_jax.env.lattice import div_rem
-from mnistpro_jax.env.outline import OUTLINE_WIDTH, READABLE_HIGH, READABLE_LOW
+from mnistpro_jax.env import actions, picture, spaces, views
+from mnistpro_jax.env.compile_hints import where_needed
+from mnistpro_jax.env.outline import OUTLINE_WIDTH
+from mnistpro_jax.env.params import EnvParams
+from mnistpro_jax.env.positions import Axis, Positions
 from mnistpro_jax.env.random_bits import random_bits
+from mnistpro_jax.env.statistics import episode_statistics
 from mnistpro_jax.env.types import (
     Action,
     Ending,
     EpisodeStatistics,
-    FusedCanvas,
     Kind,
     Observation,
     State,
-    pytree,
 )
+from mnistpro_jax.env.views import OBSERVATIONS
 
-OBSERVATIONS = {
-    "packed": "the window, one bit a pixel: uint32 (ceil(window / 32), window), 1 = stroke (see bitmap)",
-    "glimpse": "the window: uint8 (window, window), 1 = stroke",
-    "canvas": "FusedCanvas at native resolution: uint8 (28, 28 n) counts of pixels per native cell",
-    "canvas_full": "FusedCanvas at full resolution: uint8 (height, width), 0 or 1",
-    "published": "the published picture: uint8 (height, width, 3), grey outside the window",
-}
+__all__ = ["OBSERVATIONS", "STARTS", "EnvParams", "Environment", "default_budget"]
+
 STARTS = {
     "stroke": "centred on a uniformly random stroke pixel, clamped into the canvas",
     "published": "the start that the bank lists for the episode (a function of the canvas's content)",
     "fixed": "params.start_xy",
 }
-
-
-@pytree
-class EnvParams:
-    """Everything an environment's programs take as an argument.
-
-    bank: the scenes. budget: int32 (), steps of an episode, the answer included. move_reward, correct_reward,
-    wrong_reward, invalid_reward: float32 (). start_xy: int32 (2,), used by the start rule ``fixed``.
-    """
-
-    bank: Bank
-    budget: jax.Array
-    move_reward: jax.Array
-    correct_reward: jax.Array
-    wrong_reward: jax.Array
-    invalid_reward: jax.Array
-    start_xy: jax.Array
-
-    @property
-    def max_steps_in_episode(self) -> jax.Array:
-        """The budget, by the name under which gymnax's trainers look for it."""
-        return self.budget
 
 
 def default_budget(height: int, width: int, window: int, stride: int) -> int:
@@ -136,18 +110,22 @@ class Environment:
 
         key: used only for the next episode's start. action: int32 () flat (``action_space``), or an ``Action``.
         Returns (observation, state, reward float32 (), terminated bool (), truncated bool (), info). info has the
-        same tree on every step: ``final_observation``, what the episode shows after this step (equal to the
-        observation unless it ended), and ``statistics``, the episode's ``EpisodeStatistics`` including this step.
+        same tree on every step, and is of the episode that this step belongs to: ``final_observation``, what it shows
+        after the step (equal to the observation unless it ended); ``final_state``, its state then; ``statistics``,
+        its ``EpisodeStatistics`` so far. The statistics are a function of the state, and its coverages the dearest
+        part of a step: compiled into a program that does not use them, they cost nothing. Where those of ended
+        episodes alone are used, ``final_statistics(done, info["final_state"], params)`` costs a fraction.
         """
         after, words, reward, terminated, truncated = self._advance(state, action, params)
         done = terminated | truncated
 
-        def restart(key: jax.Array, params: EnvParams) -> tuple[State, jax.Array]:
+        def restart(key: jax.Array, params: EnvParams) -> tuple[jax.Array, jax.Array, jax.Array]:
             scene, xy = self._draw_start(key, params)
-            words = params.bank.crop(scene, xy, self.window)
-            return self._begin(scene, xy, words), words
+            return scene, xy, params.bank.crop(scene, xy, self.window)
 
-        following, next_words = where_needed(done, restart, key, (after, words), params)
+        # What has to be drawn is computed for the episodes that begin alone; the rest of a first state is constants.
+        scene, xy, next_words = where_needed(done, restart, key, (after.scene, after.xy, words), params)
+        following = jax.tree.map(lambda new, old: jnp.where(done, new, old), self._begin(scene, xy), after)
         observation = self._observe(following, next_words, params)
         if self.observation in ("packed", "glimpse", "published"):
             final_observation = self._observe(after, words, params)
@@ -157,7 +135,7 @@ class Environment:
                 return self._observe(*ended, params)
 
             final_observation = where_needed(done, draw, (after, words), observation, params)
-        info = {"final_observation": final_observation, "statistics": self.statistics(after, params)}
+        info = self._info(final_observation, after, params)
         return observation, following, reward, terminated, truncated, info
 
     def reset_env(self, key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
@@ -182,7 +160,7 @@ class Environment:
         if self.observation in ("packed", "glimpse", "published"):
             words = jnp.where(ended, params.bank.crop(after.scene, after.xy, self.window), words)
         observation = self._observe(after, words, params)
-        info = {"final_observation": observation, "statistics": self.statistics(after, params)}
+        info = self._info(observation, after, params)
         return observation, after, reward, terminated, truncated, info
 
     def step_running(
@@ -195,7 +173,7 @@ class Environment:
         del key
         after, words, reward, terminated, truncated = self._advance(state, action, params)
         observation = self._observe(after, words, params)
-        info = {"final_observation": observation, "statistics": self.statistics(after, params)}
+        info = self._info(observation, after, params)
         return observation, after, reward, terminated, truncated, info
 
     def reset_to(self, scene: jax.Array, start_xy: jax.Array, params: EnvParams) -> tuple[Observation, State]:
@@ -213,26 +191,24 @@ class Environment:
 
     def statistics(self, state: State, params: EnvParams) -> EpisodeStatistics:
         """Exact counts of the episode so far."""
-        label = params.bank.label(state.scene)
-        digits_correct = state.answer == label
-        # Every step but a last answer or invalid action was a move.
-        still = (state.ending == Ending.ANSWERED) | (state.ending == Ending.INVALID_ACTION)
-        return EpisodeStatistics(
-            steps=state.step,
-            moves=state.step - still.astype(jnp.int32),
-            revisits=state.revisits,
-            ending=state.ending,
-            answer=state.answer,
-            label=label,
-            correct=jnp.all(digits_correct),
-            digits_correct=digits_correct,
-            stroke_total=params.bank.stroke_total(state.scene),
-            stroke_seen=state.stroke_seen,
-            stroke_seen_readable=state.stroke_seen_readable,
-            area_seen=state.area_seen,
-            area_seen_readable=state.area_seen_readable,
-            episode_return=state.episode_return,
-        )
+        whole, readable = self._seen(state, (False, True), params)
+        return episode_statistics(state, params.bank, whole, readable)
+
+    def final_statistics(self, done: jax.Array, state: State, params: EnvParams) -> EpisodeStatistics:
+        """``statistics`` of an episode that has ended (``done``, bool ()); all zero where it goes on.
+
+        Under ``vmap`` on a CPU, only those of the ended episodes are computed.
+        """
+        shapes = jax.eval_shape(self.statistics, state, params)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return where_needed(done, self.statistics, state, nothing, params)
+
+    def _info(self, observation: Observation, state: State, params: EnvParams) -> dict[str, Any]:
+        return {
+            "final_observation": observation,
+            "final_state": state,
+            "statistics": self.statistics(state, params),
+        }
 
     # ---- Spaces -------------------------------------------------------------------------------------------
 
@@ -256,7 +232,10 @@ class Environment:
         return spaces.Tree(
             Observation,
             (
-                ("view", self._view_space()),
+                (
+                    "view",
+                    views.space(self.observation, self.height, self.width, self.window, self.native_factor),
+                ),
                 ("xy", spaces.Box(0, far, (2,), jnp.int32)),
                 ("step", spaces.Box(0, largest, **scalar)),
                 ("steps_left", spaces.Box(0, largest, **scalar)),
@@ -264,68 +243,15 @@ class Environment:
             ),
         )
 
-    def _view_space(self) -> Any:
-        if self.observation == "packed":
-            shape = (bitmap.num_words(self.window), self.window)
-            return spaces.Box(0, 2**32 - 1, shape, jnp.uint32)
-        if self.observation == "glimpse":
-            return spaces.Box(0, 1, (self.window, self.window), jnp.uint8)
-        if self.observation == "published":
-            return spaces.Box(0, 255, (self.height, self.width, 3), jnp.uint8)
-        factor = self.native_factor if self.observation == "canvas" else 1
-        box = spaces.Box(0, factor**2, (self.height // factor, self.width // factor), jnp.uint8)
-        return spaces.Tree(FusedCanvas, (("stroke", box), ("revealed", box)))
-
     # ---- Actions ------------------------------------------------------------------------------------------
 
     def flat_action(self, action: Action) -> jax.Array:
         """The flat code of a structured action, int32 (); -1 if invalid. For n <= 2."""
-        self._check_flat()
-        code = jnp.zeros((), jnp.int32)
-        for k in range(self.num_digits):
-            code = code * self.num_classes + action.digits[k]
-        valid = self._digits_valid(action.digits)
-        answer = jnp.where(valid, code + 4, -1)
-        move = jnp.where((action.kind >= 0) & (action.kind < Kind.ANSWER), action.kind, -1)
-        return jnp.where(action.kind == Kind.ANSWER, answer, move).astype(jnp.int32)
+        return actions.flat(action, self.num_digits, self.num_classes)
 
     def structured_action(self, action: jax.Array) -> Action:
         """The structured action of a flat code, for n <= 2; a code out of range becomes an invalid action."""
-        self._check_flat()
-        action = jnp.asarray(action)
-        if action.shape != () or not jnp.issubdtype(action.dtype, jnp.integer):
-            raise TypeError(
-                f"action has shape {action.shape} and dtype {action.dtype}; expected an integer of shape (), or a "
-                "mnistpro_jax.Action (use jax.vmap for a batch)"
-            )
-        code = _as_int32(action)
-        answers = self.num_classes**self.num_digits
-        value = jnp.clip(code - 4, 0, answers - 1)
-        digits = []
-        for k in reversed(range(self.num_digits)):
-            digits.append((value // self.num_classes**k) % self.num_classes)
-        kind = jnp.where(code < 4, code, Kind.ANSWER)
-        kind = jnp.where((code < 0) | (code >= 4 + answers), Kind.INVALID, kind)
-        return Action(kind.astype(jnp.int32), jnp.stack(digits).astype(jnp.int32))
-
-    def _check_flat(self) -> None:
-        if self.num_digits > 2:
-            raise TypeError(f"flat actions exist for 1 or 2 digits, not {self.num_digits}: pass an Action")
-
-    def _digits_valid(self, digits: jax.Array) -> jax.Array:
-        return jnp.all((digits >= 0) & (digits < self.num_classes))
-
-    def _as_action(self, action: jax.Array | Action) -> Action:
-        if not isinstance(action, Action):
-            return self.structured_action(action)
-        kind, digits = jnp.asarray(action.kind), jnp.asarray(action.digits)
-        whole = all(jnp.issubdtype(part.dtype, jnp.integer) for part in (kind, digits))
-        if not whole or kind.shape != () or digits.shape != (self.num_digits,):
-            raise TypeError(
-                f"action has kind {kind.dtype} {kind.shape} and digits {digits.dtype} {digits.shape}; expected "
-                f"integers of shapes () and ({self.num_digits},) (use jax.vmap for a batch)"
-            )
-        return Action(_as_int32(kind), _as_int32(digits))
+        return actions.structured(action, self.num_digits, self.num_classes)
 
     # ---- Dynamics -----------------------------------------------------------------------------------------
 
@@ -333,56 +259,18 @@ class Environment:
         self, state: State, action: jax.Array | Action, params: EnvParams
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, jax.Array]:
         """The state after an action, what its window shows, and (reward, terminated, truncated)."""
-        structured = self._as_action(action)
-        whole, interior = self._masks()
-
-        one = self._one(params)
-
-        def outcome() -> tuple[State, reveal.Place, reveal.Place, jax.Array, jax.Array, jax.Array]:
-            after, reward, terminated, truncated = self._move_or_answer(state, structured, params)
-            place, place_interior = (mask.place(state.start_xy, after.xy) for mask in (whole, interior))
-            return after, place, place_interior, reward, terminated, truncated
-
-        after, place, place_interior, reward, terminated, truncated = materialised(outcome, one)
-
-        def looks() -> tuple[reveal.Look, reveal.Look, jax.Array]:
-            moved = (after.last_action >= Kind.UP) & (after.last_action <= Kind.RIGHT)
-            again = moved & whole.contains_corner(state.visited, place, after.xy)
-            return (
-                whole.look(state.revealed, place, after.xy),
-                interior.look(state.readable, place_interior, after.xy),
-                state.revisits + again,
-            )
-
-        look, look_interior, revisits = materialised(looks, one)
-        words = params.bank.crop(after.scene, after.xy, self.window)
-        # An answer leaves the window where it was, so that there is nothing new to see.
-
-        # In a loop of its own, so that the crop is not made again for each of the counts.
-        def counts() -> tuple[jax.Array, jax.Array]:
-            return self._count(words, whole.strips(look), interior.strips(look_interior), after.xy)
-
-        seen = materialised(counts, one)
-        after = dataclasses.replace(
-            after,
-            revisits=revisits,
-            visited=whole.add_corner(state.visited, place, after.xy),
-            revealed=state.revealed | whole.first_look(place, after.xy),
-            readable=state.readable | interior.first_look(place_interior, after.xy),
-            stroke_seen=state.stroke_seen + seen[0],
-            stroke_seen_readable=state.stroke_seen_readable + seen[1],
-            area_seen=state.area_seen + look.area,
-            area_seen_readable=state.area_seen_readable + look_interior.area,
+        after, reward, terminated, truncated = self._move_or_answer(
+            state, actions.checked(action, self.num_digits, self.num_classes), params
         )
-        return after, words, reward, terminated, truncated
+        return after, params.bank.crop(after.scene, after.xy, self.window), reward, terminated, truncated
 
     def _move_or_answer(
         self, state: State, action: Action, params: EnvParams
     ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
-        """The state after an action, before its window is looked at, and (reward, terminated, truncated)."""
+        """The state after an action, and (reward, terminated, truncated)."""
         kind, digits = action.kind, action.digits
         moving = (kind >= Kind.UP) & (kind <= Kind.RIGHT)
-        answering = (kind == Kind.ANSWER) & self._digits_valid(digits)
+        answering = (kind == Kind.ANSWER) & actions.digits_valid(digits, self.num_classes)
         limit = self._limit()
         forward = np.array([Kind.RIGHT, Kind.DOWN], np.int32)
         backward = np.array([Kind.LEFT, Kind.UP], np.int32)
@@ -400,6 +288,9 @@ class Environment:
             moving, params.move_reward, jnp.where(answering, verdict, params.invalid_reward)
         ).astype(jnp.float32)
 
+        here = self._positions.one(xy)
+        again = moving & jnp.any((state.visited & here) != 0)
+
         after = dataclasses.replace(
             state,
             xy=xy,
@@ -407,6 +298,8 @@ class Environment:
             last_action=jnp.where(answering | moving, kind, Kind.INVALID).astype(jnp.int32),
             ending=ending.astype(jnp.int32),
             answer=answer,
+            revisits=state.revisits + again,
+            visited=state.visited | here,
             episode_return=state.episode_return + reward,
         )
         return after, reward, terminated, truncated
@@ -420,50 +313,15 @@ class Environment:
         """The last window corner, (x, y)."""
         return np.array([self.width - self.window, self.height - self.window], np.int32)
 
-    def _masks(self) -> tuple[reveal.RevealedMask, reveal.RevealedMask]:
-        """(whole windows, windows less the outline's ring)."""
-        geometry = (self.height, self.width, self.window, self.stride)
-        whole = reveal.revealed_mask(*geometry)
-        low, high = READABLE_LOW, READABLE_HIGH
-        if self.window < low + high + 1:
-            low, high = 0, self.window  # nothing of so small a window is readable
-        return whole, reveal.revealed_mask(*geometry, low, high)
+    @property
+    def _positions(self) -> Positions:
+        axis = functools.partial(Axis, window=self.window, stride=self.stride)
+        return Positions(axis(self.width), axis(self.height))
 
-    def _count(
-        self,
-        words: jax.Array,
-        strips: list[tuple[slice, jax.Array]],
-        strips_interior: list[tuple[slice, jax.Array]],
-        xy: jax.Array,
-    ) -> tuple[jax.Array, jax.Array]:
-        """What a window adds: stroke pixels per digit, int32 (n,), in both definitions.
-
-        words: the window's bitmap. strips, strips_interior: its pixels that count (``RevealedMask.strips``).
-        """
-        # Digit k owns the columns from k W / n on. A window meets few digits: the one of its left side, and as
-        # many more as it is wide.
-        part = self.width // self.num_digits
-        met = min(self.num_digits - 1, -(-self.window // part))
-        left = div_rem(xy[0], part)[0]
-        before = [bitmap.below((left + k + 1) * part - xy[0], words.shape[0])[:, None] for k in range(met)]
-        digit = jnp.arange(self.num_digits, dtype=jnp.int32)
-        counts = []
-        for part_strips in (strips, strips_interior):
-            total = jnp.zeros((), jnp.int32)
-            up_to = [jnp.zeros((), jnp.int32)] * met
-            for rows, fresh in part_strips:
-                strokes = words[:, rows] & fresh
-                total = total + bitmap.popcount(strokes)
-                up_to = [sum_ + bitmap.popcount(strokes & b) for sum_, b in zip(up_to, before, strict=True)]
-            passed = jnp.zeros((), jnp.int32)
-            by_digit = jnp.zeros((self.num_digits,), jnp.int32)
-            for k, count in enumerate([*up_to, total]):
-                # Digits past the last one hold nothing.
-                owner = jnp.minimum(left + k, self.num_digits - 1)
-                by_digit = by_digit + jnp.where(digit == owner, count - passed, 0)
-                passed = count
-            counts.append(by_digit)
-        return counts[0], counts[1]
+    def _seen(self, state: State, outlines: tuple[bool, ...], params: EnvParams) -> list[jax.Array]:
+        """The pixels seen, a bitmap uint32 (words, height), without an outline or with it."""
+        rings = [views.ring(self.window, outline) for outline in outlines]
+        return self._positions.pixels(state.visited, state.start_xy, rings, self._one(params))
 
     # ---- Starts -------------------------------------------------------------------------------------------
 
@@ -489,14 +347,9 @@ class Environment:
         centred = jnp.clip(pixel - self.window // 2, 0, limit)
         return jnp.where(any_stroke, centred, limit // 2)
 
-    def _begin(self, scene: jax.Array, xy: jax.Array, words: jax.Array) -> State:
+    def _begin(self, scene: jax.Array, xy: jax.Array) -> State:
         """The state in which an episode has just shown its first window."""
-        whole, interior = self._masks()
         zero = jnp.zeros((), jnp.int32)
-        none = jnp.full((self.num_digits,), -1, jnp.int32)
-        place, place_interior = (mask.place(xy, xy) for mask in (whole, interior))
-        everything = slice(0, self.window)
-        seen = self._count(words, [(everything, whole.interior)], [(everything, interior.interior)], xy)
         return State(
             scene=scene,
             start_xy=xy,
@@ -504,24 +357,31 @@ class Environment:
             step=zero,
             last_action=jnp.asarray(Kind.NONE, jnp.int32),
             ending=jnp.asarray(Ending.RUNNING, jnp.int32),
-            answer=none,
+            answer=jnp.full((self.num_digits,), -1, jnp.int32),
             revisits=zero,
-            revealed=whole.first_look(place, xy),
-            readable=interior.first_look(place_interior, xy),
-            visited=whole.add_corner(jnp.zeros(whole.shape, jnp.uint32), place, xy),
-            stroke_seen=seen[0],
-            stroke_seen_readable=seen[1],
-            area_seen=jnp.asarray(whole.interior_area, jnp.int32),
-            area_seen_readable=jnp.asarray(interior.interior_area, jnp.int32),
+            visited=self._positions.one(xy),
             episode_return=jnp.zeros((), jnp.float32),
         )
 
     def _show(self, scene: jax.Array, xy: jax.Array, params: EnvParams) -> tuple[Observation, State]:
         words = params.bank.crop(scene, xy, self.window)
-        state = self._begin(scene, xy, words)
+        state = self._begin(scene, xy)
         return self._observe(state, words, params), state
 
     # ---- Observations -------------------------------------------------------------------------------------
+
+    def _view(self, state: State, words: jax.Array, params: EnvParams) -> Any:
+        if self.observation in ("packed", "glimpse"):
+            return views.window(words, self.window, self.outline, packed=self.observation == "packed")
+        if self.observation == "published":
+            first, count = picture.drawn_rows(state.xy[1], self.window, self.height)
+            rows = params.bank.rows(state.scene, first, count)
+            return picture.published_picture(
+                rows, state.xy, self.window, self.height, self.width, self.outline, self._one(params)
+            )
+        (seen,) = self._seen(state, (self.outline,), params)
+        factor = self.native_factor if self.observation == "canvas" else 1
+        return views.fused_canvas(params.bank.canvas(state.scene), seen, self.width, factor)
 
     def _observe(self, state: State, words: jax.Array, params: EnvParams) -> Observation:
         """words: the current window's bitmap."""
@@ -532,38 +392,6 @@ class Environment:
             steps_left=(params.budget - state.step).astype(jnp.int32),
             last_action=state.last_action,
         )
-
-    def _view(self, state: State, words: jax.Array, params: EnvParams) -> Any:
-        if self.observation == "published":
-            first, count = picture.drawn_rows(state.xy[1], self.window, self.height)
-            rows = params.bank.rows(state.scene, first, count)
-            return picture.published_picture(
-                rows, state.xy, self.window, self.height, self.width, self.outline, self._one(params)
-            )
-        if self.observation in ("packed", "glimpse"):
-            shown = words & self._masks()[1].interior if self.outline else words
-            return shown if self.observation == "packed" else bitmap.unpack(shown, self.window)
-        whole, interior = self._masks()
-        mask, cells = (interior, state.readable) if self.outline else (whole, state.revealed)
-        revealed = mask.pixels(cells, state.start_xy, self._one(params))
-        stroke = params.bank.canvas(state.scene) & revealed
-        if self.observation == "canvas_full":
-            return FusedCanvas(bitmap.unpack(stroke, self.width), bitmap.unpack(revealed, self.width))
-        return FusedCanvas(self._native(stroke), self._native(revealed))
-
-    def _native(self, words: jax.Array) -> jax.Array:
-        """Set pixels per native cell of a full bitmap, uint8 (28, 28 n)."""
-        return bitmap.pool(words, self.width, self.native_factor)
-
-
-def _as_int32(values: jax.Array) -> jax.Array:
-    """Integers as int32; what does not fit goes to the nearest end, where it is invalid, instead of wrapping."""
-    if values.dtype.itemsize > 4:
-        bounds = np.iinfo(np.int32)
-        values = jnp.minimum(values, bounds.max)
-        if jnp.issubdtype(values.dtype, jnp.signedinteger):
-            values = jnp.maximum(values, bounds.min)
-    return values.astype(jnp.int32)
 
 
 def _check_choice(name: str, value: str, choices: dict[str, str]) -> None:

@@ -101,13 +101,11 @@ class Observation:
 
 @pytree
 class State:
-    """Everything that changes during an episode: indices, the window, counters and bit sets; no pixels.
+    """Everything that changes during an episode: indices, the window, counters and one bit set; no pixels.
 
     scene: int32 (m,), tile indices into the bank. xy, start_xy: int32 (2,).
     step, revisits, last_action, ending: int32 (). answer: int32 (n,), -1 until answered.
-    revealed, readable, visited: uint32 bit sets over the episode's lattice (``mnistpro_jax.env.reveal``).
-    stroke_seen, stroke_seen_readable: int32 (n,), stroke pixels seen per digit.
-    area_seen, area_seen_readable: int32 (), canvas pixels inside the union of windows.
+    visited: uint32 bit set, the window positions shown (``mnistpro_jax.env.positions.Positions``).
     episode_return: float32 (), sum of rewards so far.
     """
 
@@ -119,13 +117,7 @@ class State:
     ending: jax.Array
     answer: jax.Array
     revisits: jax.Array
-    revealed: jax.Array
-    readable: jax.Array
     visited: jax.Array
-    stroke_seen: jax.Array
-    stroke_seen_readable: jax.Array
-    area_seen: jax.Array
-    area_seen_readable: jax.Array
     episode_return: jax.Array
 
 

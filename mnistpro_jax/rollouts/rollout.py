@@ -313,7 +313,7 @@ def _turns(
         keys = jax.vmap(jax.random.fold_in)(lanes.key, lanes.observation.step)
         action, memory = jax.vmap(policy.act)(keys, lanes.observation, lanes.memory)
         step = lanes.state.step
-        observation, state, _, terminated, truncated, info = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))(
+        observation, state, _, terminated, truncated, _ = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))(
             keys, lanes.state, action, params
         )
         # Records are written at the episode's row; lanes without an episode write out of range, which is dropped.
@@ -327,8 +327,9 @@ def _turns(
         done_row = jnp.where(done, row, chunk)
         source = jax.vmap(params.bank.source_indices)(state.scene)
         indices = lanes.indices.at[done_row].set(source, mode="drop")
+        ended = jax.vmap(env.final_statistics, in_axes=(0, 0, None))(done, state, params)
         statistics = jax.tree.map(
-            lambda rows, new: rows.at[done_row].set(new, mode="drop"), lanes.statistics, info["statistics"]
+            lambda rows, new: rows.at[done_row].set(new, mode="drop"), lanes.statistics, ended
         )
 
         fresh = lanes.taken + jnp.cumsum(done, dtype=jnp.int32) - 1

@@ -22,7 +22,7 @@ from mnistpro_jax.env.types import Action, Ending, Kind
 from tests.episodes import assert_trees_equal, quick_jit, world
 
 ROOT = Path(__file__).resolve().parents[2]
-# Worlds of every observation mode, 1 to 3 digits, lattice masks (the first three) and pixel masks.
+# Worlds of every observation mode, 1 to 3 digits, strides that divide the window, and others.
 WORLDS: list[tuple[int, dict[str, Any]]] = [
     (1, {}),
     (2, {"observation": "canvas"}),
@@ -55,6 +55,8 @@ def test_reset_and_step_return_the_same_trees(level: int, overrides: dict[str, A
     again = jax.eval_shape(env.reset_to, scene, jnp.zeros(2, jnp.int32), params)
     assert described(again) == described((observation, state))
     statistics = jax.eval_shape(env.statistics, state, params)
+    ended = jax.eval_shape(env.final_statistics, jnp.asarray(True), state, params)
+    assert described(ended) == described(statistics)
     outcomes = [
         jax.eval_shape(method, key, state, an_action(level), params) for method in (env.step, env.step_env)
     ]
@@ -64,7 +66,8 @@ def test_reset_and_step_return_the_same_trees(level: int, overrides: dict[str, A
         assert described((reward, terminated, truncated)) == (
             ((), jnp.float32, False), ((), jnp.bool_, False), ((), jnp.bool_, False)
         )  # fmt: skip
-        assert set(info) == {"final_observation", "statistics"}
+        assert set(info) == {"final_observation", "final_state", "statistics"}
+        assert described(info["final_state"]) == described(state)
         assert described(info["final_observation"]) == described(observation)
         assert described(info["statistics"]) == described(statistics)
     assert not any(leaf.weak_type for leaf in jax.tree.leaves(outcomes))

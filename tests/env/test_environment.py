@@ -17,7 +17,7 @@ from tests import episodes
 from tests.episodes import Script, assert_same, quick_jit, replay, script, simulate, world
 
 # (level, overrides, episodes, turns). Between them: levels 1 to 3; windows from one pixel to the whole canvas;
-# strides that divide the window, the canvas, both or neither; lattice masks and pixel masks; canvases made on
+# strides that divide the window, the canvas, both or neither; canvases made on
 # the device and by Pillow; every observation mode, with the outline and without.
 GEOMETRIES: dict[str, tuple[int, dict[str, Any], int, int]] = {
     "published": (1, {}, 48, 36),

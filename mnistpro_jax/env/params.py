@@ -1,0 +1,30 @@
+"""What an environment's programs take as an argument, so that values change without compiling again."""
+
+from __future__ import annotations
+
+import jax
+
+from mnistpro_jax.env.bank import Bank
+from mnistpro_jax.env.types import pytree
+
+
+@pytree
+class EnvParams:
+    """Everything an environment's programs take as an argument.
+
+    bank: the scenes. budget: int32 (), steps of an episode, the answer included. move_reward, correct_reward,
+    wrong_reward, invalid_reward: float32 (). start_xy: int32 (2,), used by the start rule ``fixed``.
+    """
+
+    bank: Bank
+    budget: jax.Array
+    move_reward: jax.Array
+    correct_reward: jax.Array
+    wrong_reward: jax.Array
+    invalid_reward: jax.Array
+    start_xy: jax.Array
+
+    @property
+    def max_steps_in_episode(self) -> jax.Array:
+        """The budget, by the name under which gymnax's trainers look for it."""
+        return self.budget
