@@ -251,8 +251,11 @@ print(json.dumps({{
 }}))
 """
 HEAVY = {"PIL", "flax", "optax", "tensorflow", "tensorflow_datasets", "gymnax", "matplotlib", "scipy"}
-MODULES = ["env", "registration", "types", "spaces", "reveal", "bitmap", "picture", "worlds.bank", "worlds.digits",
-           "worlds.published", "data"]  # fmt: skip
+MODULES = ["registration", "types"] + [
+    f"{room}.{path.stem}"
+    for room in ("data", "env", "worlds")
+    for path in sorted((ROOT / "mnistpro_jax" / room).glob("[!_]*.py"))
+]
 
 
 @pytest.mark.parametrize("modules", [[], MODULES], ids=["package", "modules"])
