@@ -6,6 +6,7 @@ Every answer is kept in a file as it comes, so that no picture is paid for twice
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any
 from mnistpro_jax.analysis.predictors import NOT_COUNTED, Digits, FixedCanvas
 from mnistpro_jax.host.contract import ANSWER, Decision, HostPolicy, Status, StopRun, Turn
 from mnistpro_jax.host.models import choose_model
+from mnistpro_jax.host.parser import read_glimpse
 from mnistpro_jax.host.pictures import data_url, png
 
 VERSION = 1
@@ -175,5 +177,5 @@ def model_predictor(
     # With the SDK, which is an extra.
     from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 
-    policy = OpenAIChatPolicy(choice.chat, 10, moves_allowed=False)
+    policy = OpenAIChatPolicy(choice.chat, functools.partial(read_glimpse, moves_allowed=False))
     return ModelPredictor(choice.full_name, policy, answers, concurrency=concurrency)

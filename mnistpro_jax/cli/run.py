@@ -16,7 +16,9 @@ from mnistpro_jax.cli.terminal import INTERRUPTED, CliError, note, stdout
 from mnistpro_jax.host.memory import MEMORIES, UNBOUNDED
 
 if TYPE_CHECKING:
-    from mnistpro_jax.host.run import DryRun, Report, RunRequest, Standing
+    from mnistpro_jax.host.dry_run import DryRun
+    from mnistpro_jax.host.run import Report, Standing
+    from mnistpro_jax.host.run_glimpse import RunRequest
 
 _DRIVERS = ("free", "lockstep", "bridge")
 _EVERY_S = 30.0  # between lines of progress where there is no terminal
@@ -149,7 +151,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code: 0 all episodes are over, 1 some are not, 130 interrupted."""
-    from mnistpro_jax.host import run as running
+    from mnistpro_jax.host import run_glimpse as running
 
     request = _request(arguments)
     if arguments.dry_run:
@@ -179,7 +181,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _request(arguments: argparse.Namespace) -> RunRequest:
     import dataclasses
 
-    from mnistpro_jax.host.run import RunRequest
+    from mnistpro_jax.host.run_glimpse import RunRequest
 
     given = {**vars(arguments), "source": arguments.data}
     return RunRequest(**{field.name: given[field.name] for field in dataclasses.fields(RunRequest)})

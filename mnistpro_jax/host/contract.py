@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 MOVES = ("up", "down", "left", "right")
 """The moves, in the order of ``types.Kind``."""
 ANSWER = "answer"
+REPLY = "reply"
+"""The action where a whole text is the answer, to be read later."""
 
 Message = dict[str, Any]
 """One chat message in the format of OpenAI's chat completions: ``role`` and ``content`` (text, or a list of parts)."""
@@ -74,11 +76,12 @@ class Usage:
 class Turn:
     """What an agent may see when it has to act.
 
-    episode: number in the run. step: actions taken so far. budget: actions of the episode, the answer included.
-    attempt: 1 for the first try at this turn. messages: the request in the protocol's words, pictures as data URLs.
-    pictures: the pictures that are new on this turn, as PNG files, the current glimpse last. digits: how many an
-    answer has. observation: an ``Observation`` in the mode that the policy asks for; None for one that asks for
-    none, as all models behind an API do. digest: of what the environment shows, to recognise the turn in a log.
+    episode: number in the run. step: actions taken so far. budget: actions of the episode, the answer included; 1 where
+    a turn is all. attempt: 1 for the first try at this turn. messages: the request in the protocol's words, pictures as
+    data URLs. pictures: the pictures that are new on this turn, as PNG files, the current glimpse last. digits: how
+    many an answer has, 0 where an answer is no digits. observation: an ``Observation`` in the mode that the policy asks
+    for; None for one that asks for none, as all models behind an API do. digest: of what is shown, to recognise the
+    turn in a log.
     """
 
     episode: int
@@ -96,11 +99,11 @@ class Turn:
 class Decision:
     """What an agent made of a turn.
 
-    status: see ``Status``. action: "up", "down", "left", "right" or "answer"; None unless the status is OK.
-    answer: the digits from left to right, with the action "answer" alone. text: the reply as it came. thought, place:
-    what the memory keeps of it (``place``: {"coords": [x, y], "features": text}). problem: what was wrong, for
-    people. usage: tokens. latency_s: seconds from request to reply, retries of the client included. attempts: replies
-    that this turn took. details: anything else worth keeping in the log (JSON).
+    status: see ``Status``. action: "up", "down", "left", "right", "answer" or "reply"; None unless the status is OK.
+    answer: the digits from left to right, with the action "answer" alone. text: the reply as it came, which with the
+    action "reply" is the answer. thought, place: what the memory keeps of it (``place``: {"coords": [x, y], "features":
+    text}). problem: what was wrong, for people. usage: tokens. latency_s: seconds from request to reply, retries of the
+    client included. attempts: replies that this turn took. details: anything else worth keeping in the log (JSON).
     """
 
     status: Status
@@ -116,12 +119,17 @@ class Decision:
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        acts = self.action in (*MOVES, ANSWER)
+        acts = self.action in (*MOVES, ANSWER, REPLY)
         if (self.status == Status.OK) != acts or (self.action == ANSWER) != (self.answer is not None):
             raise ValueError(
                 f"a decision with status {self.status}, action {self.action!r} and answer {self.answer}; expected an "
-                f"action ({', '.join(MOVES)}, {ANSWER}) exactly where the status is ok, and digits with an answer alone"
+                f"action ({', '.join(MOVES)}, {ANSWER}, {REPLY}) exactly where the status is ok, and digits with an "
+                "answer alone"
             )
+
+
+Reader = Callable[[str, Turn], Decision]
+"""What a reply's text says: a decision that is OK or UNPARSEABLE, without the facts of the call."""
 
 
 class StopRun(Exception):  # noqa: N818 - it is no error of the program

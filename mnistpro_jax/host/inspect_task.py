@@ -11,21 +11,23 @@ anew), never a wrong answer. Needs the extra: pip install "mnistpro_jax[inspect]
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from mnistpro_jax import data
 from mnistpro_jax.evaluation.request import EvaluationRequest, check
-from mnistpro_jax.host.contract import COUNTED, Message, Status, Turn, Usage
-from mnistpro_jax.host.episode import Played
+from mnistpro_jax.host.attempts import Played, sit_through
+from mnistpro_jax.host.contract import COUNTED, Message, Reader, Status, Turn, Usage
+from mnistpro_jax.host.episode_log import EpisodeLog
+from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.ledger import Ledger
-from mnistpro_jax.host.log import EpisodeLog
 from mnistpro_jax.host.memory import UNBOUNDED, horizon_of, memory_of
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
+from mnistpro_jax.host.parser import read_glimpse
 from mnistpro_jax.host.prompts import DEFAULT, load_pack
 from mnistpro_jax.host.protocol import Protocol
-from mnistpro_jax.host.runner import play_one
-from mnistpro_jax.host.world import HostWorld, host_world
+from mnistpro_jax.host.world import host_world
 
 try:
     from inspect_ai import Epochs, Task, task
@@ -102,7 +104,7 @@ def mnist_pro(
     ]
     return Task(
         dataset=MemoryDataset(samples, name=f"mnist-pro level {level}"),
-        solver=explore(world, talk),
+        solver=explore(GlimpseSittings(world, talk)),
         scorer=exact(),
         epochs=Epochs(votes, [vote()]) if votes > 1 else None,
         metadata={"level": level, "memory": memory, "horizon": talk.horizon, "prompts": talk.prompts.digest},
@@ -110,14 +112,19 @@ def mnist_pro(
 
 
 @solver
-def explore(world: HostWorld, talk: Protocol) -> Solver:
+def explore(sittings: GlimpseSittings) -> Solver:
     """Play the sample's episode with the model that Inspect was given."""
+    reader = functools.partial(
+        read_glimpse,
+        num_classes=sittings.world.env.num_classes,
+        moves_allowed=not sittings.protocol.memory.full_image,
+    )
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        policy = InspectPolicy(get_model(), world.env.num_classes, not talk.memory.full_image)
+        policy = InspectPolicy(get_model(), reader)
         ledger = Ledger()
         number = int(state.metadata["episode"])
-        played = await play_one(world, talk, policy, number, ledger, EpisodeLog(number))
+        played = await sit_through(sittings.sit(number), policy, ledger, EpisodeLog(number))
         _raise_faults(played, ledger)
         if policy.messages:
             state.messages = policy.messages
@@ -176,8 +183,8 @@ def vote() -> ScoreReducer:
 class InspectPolicy(TextPolicy):
     """A model of Inspect. messages, output: the last request with its reply, for the log viewer."""
 
-    def __init__(self, model: Model, num_classes: int = 10, moves_allowed: bool = True) -> None:
-        super().__init__(num_classes, moves_allowed)
+    def __init__(self, model: Model, reader: Reader = read_glimpse) -> None:
+        super().__init__(reader)
         self._model = model
         self.messages: list[ChatMessage] = []
         self.output: ModelOutput | None = None

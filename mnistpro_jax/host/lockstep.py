@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from mnistpro_jax.host.attempts import Played
 from mnistpro_jax.host.contract import COUNTED, HostPolicy
-from mnistpro_jax.host.episode import Conversation, Played
+from mnistpro_jax.host.episode_log import EpisodeLog
+from mnistpro_jax.host.glimpse import GlimpseSittings
+from mnistpro_jax.host.lanes import Lane, lanes
 from mnistpro_jax.host.ledger import Ledger
-from mnistpro_jax.host.log import EpisodeLog
-from mnistpro_jax.host.protocol import Protocol
 from mnistpro_jax.host.runner import Done, Logs
-from mnistpro_jax.host.world import HostWorld, codes
+from mnistpro_jax.host.world import codes
 
 
 async def play(
-    world: HostWorld,
-    protocol: Protocol,
+    sittings: GlimpseSittings,
     policy: HostPolicy,
-    episodes: Sequence[int],
+    numbers: Sequence[int],
     *,
     ledger: Ledger | None = None,
     logs: Logs = EpisodeLog,
     concurrency: int = 16,
-    enlarge: int = 1,
     done: Done | None = None,
 ) -> list[Played]:
     """Play episodes in batches of ``concurrency``: all requests of a turn at once, then one batched step.
@@ -37,56 +35,43 @@ async def play(
     """
     book = ledger if ledger is not None else Ledger()
     results: list[Played] = []
-    for first in range(0, len(episodes), concurrency):
-        group = list(episodes[first : first + concurrency])
-        for played in await _play_group(world, protocol, policy, group, concurrency, book, logs, enlarge):
+    for first in range(0, len(numbers), concurrency):
+        group = list(numbers[first : first + concurrency])
+        with lanes(sittings, policy, group, book, logs) as batch:
+            finished = await _play_batch(sittings, policy, batch, concurrency)
+        for played in finished:
             results.append(played)
             if done is not None:
                 done(played)
     return results
 
 
-async def _play_group(
-    world: HostWorld,
-    protocol: Protocol,
-    policy: HostPolicy,
-    group: list[int],
-    lanes: int,
-    ledger: Ledger,
-    logs: Logs,
-    enlarge: int,
+async def _play_batch(
+    sittings: GlimpseSittings, policy: HostPolicy, batch: list[Lane], width: int
 ) -> list[Played]:
-    # The last group keeps the shape, and with it the compiled program.
-    rows = np.asarray([*group, *[group[-1]] * (lanes - len(group))], np.int32)
-    talks: list[Conversation] = []
-    with contextlib.ExitStack() as stack:
-        for number in group:
-            log = logs(number)
-            stack.callback(log.close)
-            stack.callback(policy.forget, number)
-            talks.append(Conversation(world, protocol, number, log, enlarge))
-        shown, states = world.begin_all(rows)
-        live = np.arange(lanes) < len(group)
-        while live.any():
-            looks, corners, steps = jax.device_get((shown, states.xy, states.step))
-            lane_numbers = np.flatnonzero(live).tolist()
-            for lane in lane_numbers:
-                observation = _lane(looks.observation, lane) if policy.observation is not None else None
-                talks[lane].show(looks.words[lane], corners[lane], steps[lane], observation)
-            decisions = await asyncio.gather(*(talks[lane].decide(policy, ledger) for lane in lane_numbers))
-            kinds = np.zeros(lanes, np.int32)
-            digits = np.zeros((lanes, world.env.num_digits), np.int32)
-            for lane, decision in zip(lane_numbers, decisions, strict=True):
-                kinds[lane], digits[lane] = codes(decision, world.env.num_digits)
-                live[lane] = decision.status in COUNTED
-            shown, states = world.advance_all(states, kinds, digits, live)
-            live = live & ~np.asarray(shown.ended)
-        last: Any = jax.device_get(states)
-        return [
-            talk.finish(world.statistics(_lane(last, lane)), last.xy[lane], ledger)
-            for lane, talk in enumerate(talks)
-        ]
+    """width: of the compiled program, at least as many as lanes: the last batch keeps the shape."""
+    world = sittings.world
+    numbers = [lane.episode.number for lane in batch]
+    rows = np.asarray([*numbers, *[numbers[-1]] * (width - len(batch))], np.int32)
+    shown, states = world.begin_all(rows)
+    live = np.arange(width) < len(batch)
+    while live.any():
+        looks, corners, steps = jax.device_get((shown, states.xy, states.step))
+        at_work = np.flatnonzero(live).tolist()
+        for row in at_work:
+            observation = _row(looks.observation, row) if policy.observation is not None else None
+            batch[row].episode.show(looks.words[row], corners[row], steps[row], observation)
+        decisions = await asyncio.gather(*(batch[row].decide() for row in at_work))
+        kinds = np.zeros(width, np.int32)
+        digits = np.zeros((width, world.env.num_digits), np.int32)
+        for row, decision in zip(at_work, decisions, strict=True):
+            kinds[row], digits[row] = codes(decision, world.env.num_digits)
+            live[row] = decision.status in COUNTED
+        shown, states = world.advance_all(states, kinds, digits, live)
+        live = live & ~np.asarray(shown.ended)
+    last: Any = jax.device_get(states)
+    return [lane.finish(world.statistics(_row(last, row)), last.xy[row]) for row, lane in enumerate(batch)]
 
 
-def _lane(tree: Any, lane: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[lane], tree)
+def _row(tree: Any, row: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[row], tree)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mnistpro_jax.host.contract import ANSWER, MOVES, sendable
+from mnistpro_jax.host.contract import ANSWER, MOVES, Decision, Status, Turn, sendable
 
 _DIRECTIONS = {
     **{move: move for move in MOVES},
@@ -53,6 +53,14 @@ class Parsed:
     thought: str | None = None
     place: Mapping[str, Any] | None = None
     problem: str | None = None
+
+
+def read_glimpse(text: str, turn: Turn, *, num_classes: int = 10, moves_allowed: bool = True) -> Decision:
+    """A reply of the glimpse protocol as a decision: a ``Reader``. Arguments as of ``parse_reply``."""
+    parsed = parse_reply(text, turn.digits, num_classes=num_classes, moves_allowed=moves_allowed)
+    if parsed.action is None:
+        return Decision(Status.UNPARSEABLE, problem=parsed.problem)
+    return Decision(Status.OK, parsed.action, parsed.answer, thought=parsed.thought, place=parsed.place)
 
 
 def parse_reply(text: str, digits: int = 1, *, num_classes: int = 10, moves_allowed: bool = True) -> Parsed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 
 import numpy as np
@@ -53,8 +52,3 @@ def png(numbers: Pixels, enlarge: int = 1) -> bytes:
 def data_url(picture: bytes) -> str:
     """A PNG file as a data URL."""
     return "data:image/png;base64," + base64.b64encode(picture).decode("ascii")
-
-
-def name_of(picture: bytes) -> str:
-    """The name of a picture in the folder of pictures: SHA-256 of the file, 64 hexadecimal digits."""
-    return hashlib.sha256(picture).hexdigest()

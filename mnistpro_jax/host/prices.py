@@ -1,4 +1,4 @@
-"""Prices from a file, cost of replies, and what a run may take at most (``--dry-run``)."""
+"""Prices from a file, the cost of replies, and estimates of what a request will cost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from mnistpro_jax.host.contract import Decision, Message, Status, Usage
-from mnistpro_jax.host.protocol import Past, Protocol, count_pictures, texts_of
+from mnistpro_jax.host.contract import Message, Usage
+from mnistpro_jax.host.messages import count_pictures, texts_of
 
 CHARACTERS_A_TOKEN = 4
 """Of English text, roughly; for estimates alone."""
@@ -73,62 +72,3 @@ def request_tokens(messages: Sequence[Message], picture_tokens: int = PICTURE_TO
     """An estimate of a request's tokens."""
     letters = sum(len(text) for text in texts_of(messages))
     return math.ceil(letters / CHARACTERS_A_TOKEN) + picture_tokens * count_pictures(messages)
-
-
-@dataclasses.dataclass(frozen=True)
-class Forecast:
-    """What episodes of a given length take: exact counts, and estimates from them.
-
-    calls, pictures: exact for episodes of ``steps`` actions whose every reply is understood at once; each further
-    attempt is a call more. characters: of the texts sent, exact where the memory carries no words of the agent.
-    input_tokens, output_tokens, cost: estimates.
-    """
-
-    episodes: int
-    steps: int
-    calls: int
-    pictures: int
-    characters: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return dataclasses.asdict(self)
-
-
-def forecast(
-    protocol: Protocol, episodes: int, steps: int, price: Price | None = None, reply_tokens: int = 60
-) -> Forecast:
-    """The forecast of ``episodes`` episodes of ``steps`` actions each. reply_tokens: of one reply, an assumption."""
-    steps = 1 if protocol.memory.full_image else min(steps, protocol.world.budget)
-    words = "x" * (CHARACTERS_A_TOKEN * reply_tokens)
-    said = Decision(
-        Status.OK,
-        "right",
-        text=words,
-        thought=words,
-        place={"coords": [0, 0], "features": words[: len(words) // 4]},
-    )
-    past: list[Past] = []
-    pictures = characters = 0
-    for _ in range(steps):
-        messages = protocol.messages(past, "", "")
-        pictures += count_pictures(messages)
-        characters += sum(len(text) for text in texts_of(messages))
-        past.append(Past("", said))
-    calls = episodes * steps
-    picture_tokens = PICTURE_TOKENS if price is None else price.picture_tokens
-    tokens_in = episodes * (math.ceil(characters / CHARACTERS_A_TOKEN) + picture_tokens * pictures)
-    tokens_out = calls * reply_tokens
-    return Forecast(
-        episodes=episodes,
-        steps=steps,
-        calls=calls,
-        pictures=episodes * pictures,
-        characters=episodes * characters,
-        input_tokens=tokens_in,
-        output_tokens=tokens_out,
-        cost=None if price is None else price.cost(Usage(tokens_in, tokens_out)),
-    )

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mnistpro_jax.host.contract import ANSWER, Decision, Message
@@ -225,33 +224,6 @@ def action_json(decision: Decision) -> str:
         assert decision.answer is not None
         return json.dumps({"action": ANSWER, "value": "".join(map(str, decision.answer))})
     return json.dumps({"action": "move", "direction": decision.action})
-
-
-def messages_digest(messages: Sequence[Message]) -> str:
-    """SHA-256 of a request's messages, 16 hexadecimal digits."""
-    return hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def count_pictures(messages: Sequence[Message]) -> int:
-    """Pictures in a request."""
-    return sum(
-        part["type"] == "image_url"
-        for message in messages
-        if isinstance(message["content"], list)
-        for part in message["content"]
-    )
-
-
-def texts_of(messages: Sequence[Message]) -> list[str]:
-    """The texts of a request, in order, without its pictures."""
-    texts: list[str] = []
-    for message in messages:
-        content = message["content"]
-        parts: list[Mapping[str, Any]] = (
-            [{"type": "text", "text": content}] if isinstance(content, str) else content
-        )
-        texts += [part["text"] for part in parts if part["type"] == "text"]
-    return texts
 
 
 def _text(text: str) -> dict[str, Any]:

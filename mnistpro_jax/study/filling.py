@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.host.contract import Usage
-from mnistpro_jax.host.log import LOG, RUN, decision_of, read_events, read_run
-from mnistpro_jax.host.prices import Forecast, load_price
-from mnistpro_jax.host.run import Note, Report, RunOutcome, RunRequest, dry_run, run
+from mnistpro_jax.host.dry_run import Forecast
+from mnistpro_jax.host.episode_log import decision_of, read_log
+from mnistpro_jax.host.prices import load_price
+from mnistpro_jax.host.run import Note, Report, RunOutcome
+from mnistpro_jax.host.run_glimpse import RunRequest, dry_run, run
+from mnistpro_jax.runs.run_folder import LOG, RUN, read_run
 from mnistpro_jax.study.cells import Cell, Matrix
 from mnistpro_jax.study.status import REQUEST_NAMES, CellStatus, State
 
@@ -149,7 +152,7 @@ def cost_of(folder: Path, price_file: Path) -> float:
         return 0.0
     usage = Usage()
     for path in sorted((folder / LOG).glob("*.jsonl")):
-        turns = [event for event in read_events(path) if event["event"] == "turn"]
+        turns = [event for event in read_log(path) if event["event"] == "turn"]
         for event in {(event["step"], event["attempt"]): event for event in turns}.values():
             usage += decision_of(event).usage
     if usage == Usage():

@@ -179,7 +179,7 @@ def _wanted(cell: Cell) -> dict[str, Any]:
 
 
 def _defaults() -> dict[str, Any]:
-    from mnistpro_jax.host.run import RunRequest
+    from mnistpro_jax.host.run_glimpse import RunRequest
 
     return {field.name: field.default for field in dataclasses.fields(RunRequest)}
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnistpro_jax.host.contract import HostPolicy
 from mnistpro_jax.host.models.openai_chat import PROVIDERS, ChatSettings
+from mnistpro_jax.host.parser import read_glimpse
 
 if TYPE_CHECKING:
     from mnistpro_jax.host.world import HostWorld
@@ -71,20 +73,20 @@ def choose_model(text: str, *, ask: bool = True, **chat: Any) -> ModelChoice:
 
 
 def make_policy(choice: ModelChoice, world: HostWorld, moves_allowed: bool = True) -> HostPolicy:
-    """The model, ready to act in a world.
+    """The model, ready to act in a world of glimpses.
 
     Raises ValueError for an unknown script or agent or a missing key, FileNotFoundError for a folder that holds no
     run, ImportError where the SDK is missing.
     """
-    classes = world.env.num_classes
+    reader = functools.partial(read_glimpse, num_classes=world.env.num_classes, moves_allowed=moves_allowed)
     if choice.chat is not None:
         from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 
-        return OpenAIChatPolicy(choice.chat, classes, moves_allowed)
+        return OpenAIChatPolicy(choice.chat, reader)
     if choice.kind == "scripted":
         from mnistpro_jax.host.models.scripted import ScriptedPolicy
 
-        return ScriptedPolicy(choice.name, classes, moves_allowed)
+        return ScriptedPolicy(choice.name, reader)
     if choice.kind == "replay":
         from mnistpro_jax.host.models.replay import ReplayPolicy
 

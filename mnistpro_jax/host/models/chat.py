@@ -1,14 +1,15 @@
-"""Agents that answer in text: whatever makes the text, the protocol's parser makes the decision."""
+"""Agents that answer in text: whatever makes the text, a reader makes the decision."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mnistpro_jax.host.contract import Decision, HostPolicy, Status, Turn, Usage
-from mnistpro_jax.host.parser import parse_reply
+from mnistpro_jax.host.contract import Decision, HostPolicy, Reader, Status, Turn, Usage
+from mnistpro_jax.host.parser import read_glimpse
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,10 @@ class Reply:
 
 
 class TextPolicy(HostPolicy):
-    """An agent that answers in text. Subclasses write ``reply``.
+    """An agent that answers in text. Subclasses write ``reply``. reader: what a text says, by what was asked."""
 
-    num_classes: digits are 0 .. num_classes - 1. moves_allowed: False in the full-image control.
-    """
-
-    def __init__(self, num_classes: int = 10, moves_allowed: bool = True) -> None:
-        self._num_classes = num_classes
-        self._moves_allowed = moves_allowed
+    def __init__(self, reader: Reader = read_glimpse) -> None:
+        self._read = reader
 
     async def reply(self, turn: Turn) -> Reply:
         """The reply to a turn."""
@@ -48,11 +45,4 @@ class TextPolicy(HostPolicy):
         }
         if reply.status != Status.OK:
             return Decision(reply.status, problem=reply.problem, **facts)
-        parsed = parse_reply(
-            reply.text, turn.digits, num_classes=self._num_classes, moves_allowed=self._moves_allowed
-        )
-        if parsed.action is None:
-            return Decision(Status.UNPARSEABLE, problem=parsed.problem, **facts)
-        return Decision(
-            Status.OK, parsed.action, parsed.answer, thought=parsed.thought, place=parsed.place, **facts
-        )
+        return dataclasses.replace(self._read(reply.text, turn), **facts)

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mnistpro_jax.host.contract import Status, StopRun, Turn, Usage, sendable
+from mnistpro_jax.host.contract import Reader, Status, StopRun, Turn, Usage, sendable
+from mnistpro_jax.host.messages import count_pictures
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
-from mnistpro_jax.host.protocol import count_pictures
+from mnistpro_jax.host.parser import read_glimpse
 
 if TYPE_CHECKING:
     import openai
@@ -134,8 +135,8 @@ class ChatSettings:
 class OpenAIChatPolicy(TextPolicy):
     """A model behind chat completions."""
 
-    def __init__(self, settings: ChatSettings, num_classes: int = 10, moves_allowed: bool = True) -> None:
-        super().__init__(num_classes, moves_allowed)
+    def __init__(self, settings: ChatSettings, reader: Reader = read_glimpse) -> None:
+        super().__init__(reader)
         self.settings = settings
         self._key = settings.key()
         self._client: openai.AsyncOpenAI | None = None

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.host.contract import ANSWER, MOVES, Decision, HostPolicy, Status, StopRun, Turn
-from mnistpro_jax.host.log import LOG, decision_of, log_path, read_events
+from mnistpro_jax.host.episode_log import decision_of, read_log
 from mnistpro_jax.host.world import HostWorld
 from mnistpro_jax.runs import folder as names
 from mnistpro_jax.runs.records import read_episodes
+from mnistpro_jax.runs.run_folder import LOG, log_path
 
 
 class ReplayPolicy(HostPolicy):
@@ -42,7 +43,7 @@ class ReplayPolicy(HostPolicy):
     def _logged(self, turn: Turn) -> Decision:
         if turn.episode not in self._turns:
             path = log_path(self.folder, turn.episode)
-            events = [event for event in read_events(path) if event["event"] == "turn"]
+            events = [event for event in read_log(path) if event["event"] == "turn"]
             self._turns[turn.episode] = {(event["step"], event["attempt"]): event for event in events}
         event = self._turns[turn.episode].get((turn.step, turn.attempt))
         if event is None:

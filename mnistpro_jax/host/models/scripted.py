@@ -6,8 +6,9 @@ import json
 import random
 from collections.abc import Callable
 
-from mnistpro_jax.host.contract import MOVES, Turn, Usage
+from mnistpro_jax.host.contract import MOVES, Reader, Turn, Usage
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
+from mnistpro_jax.host.parser import read_glimpse
 
 _Script = Callable[[Turn], str]
 _ROUND = ("right", "down", "left", "up")
@@ -54,8 +55,8 @@ SCRIPTS: dict[str, tuple[str, _Script]] = {
 class ScriptedPolicy(TextPolicy):
     """An agent that follows a script of ``SCRIPTS``; the same turn of the same episode gets the same reply."""
 
-    def __init__(self, script: str, num_classes: int = 10, moves_allowed: bool = True) -> None:
-        super().__init__(num_classes, moves_allowed)
+    def __init__(self, script: str, reader: Reader = read_glimpse) -> None:
+        super().__init__(reader)
         if script not in SCRIPTS:
             raise ValueError(f"unknown script {script!r}; expected one of {', '.join(SCRIPTS)}")
         self._script = SCRIPTS[script][1]

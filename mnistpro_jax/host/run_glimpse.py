@@ -1,0 +1,311 @@
+"""What ``mnistpro run`` does: a model plays a list of glimpse episodes into a folder, and goes on where it stopped.
+
+outcome = run(RunRequest(model="scripted:random", out=Path("runs/random"), episodes=20))
+outcome.summary["accuracy"], outcome.complete
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import mnistpro_jax
+from mnistpro_jax import data
+from mnistpro_jax.env.types import Ending
+from mnistpro_jax.evaluation.request import EvaluationRequest, check
+from mnistpro_jax.host import bridge, event_loop, lockstep, protocol, runner
+from mnistpro_jax.host.contract import HostPolicy
+from mnistpro_jax.host.dry_run import DryRun, unfinished
+from mnistpro_jax.host.forecast import forecast
+from mnistpro_jax.host.glimpse import GlimpseSittings
+from mnistpro_jax.host.memory import horizon_of, memory_of
+from mnistpro_jax.host.models import UNNAMED, ModelChoice, choose_model, make_policy
+from mnistpro_jax.host.prices import Price, load_price
+from mnistpro_jax.host.prompts import DEFAULT, load_pack
+from mnistpro_jax.host.protocol import Protocol
+from mnistpro_jax.host.run import Drive, Note, Plan, Record, Report, RunOutcome, Session
+from mnistpro_jax.host.run import run as run_plan
+from mnistpro_jax.host.world import HostWorld, host_world
+from mnistpro_jax.runs.outcomes import Outcomes
+from mnistpro_jax.runs.run_folder import RUN, read_run
+from mnistpro_jax.runs.summary import RunSettings, summarise
+
+DRIVERS = ("free", "lockstep", "bridge")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRequest:
+    """What to run. The fields up to ``extra_body`` say what the run is; a folder keeps to them.
+
+    model: see ``models``. level, episodes, source, split, seed, window, stride, budget, outline: as of
+    ``evaluation.EvaluationRequest``. memory, horizon: see ``memory``; None: the configuration's own. attempts, retry,
+    warning, detail: see ``protocol.Protocol``. prompts: name or file of a prompt pack. enlarge: whole factor of the
+    pictures. temperature ... extra_body: see ``models.openai_chat.ChatSettings``.
+    out: the folder. driver: one of ``DRIVERS``. concurrency: episodes at a time. max_cost: no call begins that might
+    lead beyond it, needs price_file. limit: of episodes in this session: the first ones of the list.
+    """
+
+    model: str
+    out: Path | None = None
+    level: int = 1
+    memory: str = "image-only"
+    horizon: int | None = None
+    episodes: int | None = None
+    source: str = "mnist"
+    split: str = "test"
+    seed: int = 0
+    window: int = 64
+    stride: int = 32
+    budget: int | None = None
+    outline: bool = True
+    attempts: int = 3
+    retry: str = "repeat"
+    warning: bool = True
+    detail: str | None = None
+    prompts: str = DEFAULT
+    enlarge: int = 1
+    temperature: float | None = None
+    reasoning_effort: str | None = None
+    max_tokens: int | None = None
+    model_seed: int | None = None
+    extra_body: Mapping[str, Any] | None = None
+
+    driver: str = "free"
+    concurrency: int = 16
+    max_cost: float | None = None
+    price_file: Path | None = None
+    limit: int | None = None
+    base_url: str | None = None
+    key_variable: str | None = None
+    retries: int = 5
+    timeout: float = 600.0
+
+
+def run(request: RunRequest, report: Report | None = None, note: Note | None = None) -> RunOutcome:
+    """Play the episodes that are not over yet, and write the results of all.
+
+    report: called as replies come. note: called with lines for the user (an interrupt was heard).
+    Raises ValueError (LogError included) for a request that makes no sense, before anything is written; OSError where
+    the folder cannot be written; ImportError where a package is missing.
+    """
+    if request.out is None:
+        raise ValueError("a run needs a folder to write to: give --out DIR")
+    session = Session(
+        folder=request.out,
+        concurrency=request.concurrency,
+        max_cost=request.max_cost,
+        limit=request.limit,
+        driver=request.driver,
+        base_url=request.base_url,
+    )
+    return run_plan(plan_of(request), session, report, note)
+
+
+def plan_of(request: RunRequest) -> Plan:
+    """What a request asks for. Raises as ``run`` does."""
+    _check(request)
+    choice = _choice(request)
+    price = _price(request, choice)
+    world = _world(request, choice.name if choice.kind == "agent" else "random")
+    talk = _protocol(request, world)
+    policy = make_policy(choice, world, moves_allowed=not talk.memory.full_image)
+    sittings = GlimpseSittings(world.seen_by(policy), talk, request.enlarge)
+    config = _config(request, choice, talk, len(world))
+    return Plan(
+        units=len(sittings),
+        drive=_drive(request.driver, sittings, policy),
+        config=config,
+        summary=functools.partial(
+            _summary, settings=_settings(request, choice, world, config), config=config
+        ),
+        price=price,
+        max_tokens=request.max_tokens,
+    )
+
+
+def _drive(driver: str, sittings: GlimpseSittings, policy: HostPolicy) -> Drive:
+    if driver == "bridge":
+        return functools.partial(bridge.play, sittings, policy)
+    play = runner.play if driver == "free" else lockstep.play
+    return functools.partial(event_loop.drive, play, sittings, policy)
+
+
+def _check(request: RunRequest) -> None:
+    for name in ("concurrency", "attempts", "enlarge", "level"):
+        if getattr(request, name) < 1:
+            raise ValueError(f"{name} is {getattr(request, name)}; expected 1 or more")
+    if request.driver not in DRIVERS:
+        raise ValueError(f"driver is {request.driver!r}; expected one of {', '.join(DRIVERS)}")
+    if request.max_cost is not None and request.price_file is None:
+        raise ValueError("a limit of cost needs prices: give --price-file as well")
+    horizon_of(memory_of(request.memory), request.horizon)
+
+
+def _choice(request: RunRequest, ask: bool = True) -> ModelChoice:
+    defaults = {field.name: field.default for field in dataclasses.fields(RunRequest)}
+    chat = {
+        "base_url": request.base_url,
+        "key_variable": request.key_variable,
+        "temperature": request.temperature,
+        "reasoning_effort": request.reasoning_effort,
+        "max_tokens": request.max_tokens,
+        "seed": request.model_seed,
+        "extra_body": request.extra_body,
+        "retries": request.retries if request.retries != defaults["retries"] else None,
+        "timeout": request.timeout if request.timeout != defaults["timeout"] else None,
+    }
+    return choose_model(request.model, ask=ask, **chat)
+
+
+def _price(request: RunRequest, choice: ModelChoice) -> Price | None:
+    return None if request.price_file is None else load_price(request.price_file, choice.name)
+
+
+def _world(request: RunRequest, agent: str) -> HostWorld:
+    """agent: of ``mnistpro agents``, whose demands are checked; "random" has none."""
+    budget = 1 if memory_of(request.memory).full_image else request.budget
+    wanted = EvaluationRequest(
+        level=request.level,
+        agent=agent,
+        episodes=request.episodes,
+        source=request.source,
+        split=request.split,
+        seed=request.seed,
+        window=request.window,
+        stride=request.stride,
+        budget=budget,
+        outline=request.outline,
+    )
+    check(wanted)
+    return host_world(wanted, data.load(request.source, request.split))
+
+
+def _protocol(request: RunRequest, world: HostWorld) -> Protocol:
+    memory = memory_of(request.memory)
+    return Protocol(
+        world=world.rules,
+        memory=memory,
+        horizon=horizon_of(memory, request.horizon),
+        prompts=load_pack(request.prompts),
+        attempts=request.attempts,
+        warning=request.warning,
+        retry=request.retry,
+        detail=request.detail,
+    )
+
+
+def _config(request: RunRequest, choice: ModelChoice, talk: Protocol, episodes: int) -> dict[str, Any]:
+    """What makes the run this run: what its folder keeps to."""
+    server = None
+    if choice.chat is not None:
+        # A local server may come back on another port and is still the same.
+        server = "local" if choice.chat.is_local else urlsplit(choice.chat.url).netloc
+    return {
+        "model": choice.full_name,
+        "server": server,
+        "level": request.level,
+        "memory": request.memory,
+        "horizon": talk.horizon,
+        "attempts": talk.attempts,
+        "retry": talk.retry,
+        "last_turn_warning": talk.warning,
+        "prompts": talk.prompts.name,
+        "prompts_sha256": talk.prompts.digest,
+        "protocol_version": protocol.VERSION,
+        "episode_list": "published" if request.episodes is None else "random",
+        "episodes": episodes,
+        "source": request.source,
+        "split": request.split,
+        "seed": request.seed,
+        "window": talk.world.window,
+        "stride": talk.world.stride,
+        "budget": talk.world.budget,
+        "outline": talk.world.outline,
+        "enlarge": request.enlarge,
+        "detail": request.detail,
+        "temperature": request.temperature,
+        "reasoning_effort": request.reasoning_effort,
+        "max_tokens": request.max_tokens,
+        "model_seed": request.model_seed,
+        "extra_body": None if request.extra_body is None else dict(request.extra_body),
+    }
+
+
+# ---- Results ------------------------------------------------------------------------------------------------
+
+
+def _settings(
+    request: RunRequest, choice: ModelChoice, world: HostWorld, config: Mapping[str, Any]
+) -> RunSettings:
+    return RunSettings(
+        level=request.level,
+        window=world.env.window,
+        stride=world.env.stride,
+        budget=world.budget,
+        outline=world.env.outline,
+        source=world.dataset.source,
+        split=world.dataset.split,
+        episode_list=config["episode_list"],
+        num_classes=world.env.num_classes,
+        agent=choice.full_name,
+        confidence=None,
+        seed=request.seed,
+    )
+
+
+def _summary(
+    records: Sequence[Record], *, settings: RunSettings, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``runs.summary.summarise`` of the episodes that count, and the memory that they were played with."""
+    if records:
+        summary = summarise(Outcomes.of_records(records), settings)
+    else:
+        summary = {
+            "agent": settings.agent,
+            "level": settings.level,
+            "episodes": 0,
+            "episode_list": settings.episode_list,
+            "accuracy": None,
+            "accuracy_ci95": None,
+            "average_steps": None,
+            "endings": {ending.name: 0 for ending in Ending if ending != Ending.RUNNING},
+            "version": mnistpro_jax.__version__,
+        }
+    return {**summary, **{name: config[name] for name in ("memory", "horizon", "prompts")}}
+
+
+# ---- Dry run ------------------------------------------------------------------------------------------------
+
+
+def dry_run(request: RunRequest, steps: int | None = None, reply_tokens: int = 60) -> DryRun:
+    """Count what a run would take, without any call. steps: an assumed length of an episode.
+
+    Raises as ``run`` does.
+    """
+    _check(request)
+    choice = _choice(request, ask=False)
+    if choice.name == UNNAMED and request.price_file is not None:
+        raise ValueError(
+            "prices are of a model, and nobody is asked which one it is: openai-compatible:MODEL"
+        )
+    price = _price(request, choice)
+    world = _world(request, "random")
+    talk = _protocol(request, world)
+    if choice.chat is None:
+        make_policy(choice, world, moves_allowed=not talk.memory.full_image)
+    config = _config(request, choice, talk, len(world))
+    episodes = len(world) if request.limit is None else min(request.limit, len(world))
+    if request.out is not None:
+        if choice.name == UNNAMED and (request.out / RUN).is_file():
+            config["model"] = read_run(request.out)["config"].get("model")
+        episodes = unfinished(request.out, config, episodes)
+    return DryRun(
+        config,
+        episodes,
+        forecast(talk, episodes, talk.world.budget, price, reply_tokens),
+        None if steps is None else forecast(talk, episodes, steps, price, reply_tokens),
+    )

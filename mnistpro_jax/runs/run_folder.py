@@ -1,0 +1,134 @@
+"""The folder of a run that can be gone on with: what the run is, who is at work in it, and where its logs are.
+
+DIR/run.json            what the run is; another configuration is refused, with the field named
+DIR/log/0007.jsonl      an ``EventLog`` for each episode
+DIR/pictures/SHA.png    every picture that was shown, once
+DIR/episodes.jsonl, DIR/summary.json    as of ``mnistpro evaluate``, from the logs
+DIR/.lock               held by the process that is running
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Self
+
+from mnistpro_jax.runs.folder import PICTURES
+from mnistpro_jax.runs.json_files import write_json
+from mnistpro_jax.runs.log import LogError
+from mnistpro_jax.runs.picture_store import PictureStore
+
+RUN = "run.json"
+LOG = "log"
+_LOCK = ".lock"
+
+
+class RunFolder:
+    """The folder of a run, locked for this process. Use as a context manager.
+
+    path: made where it does not exist. config: what the run is, JSON-ready, compared field by field with the
+    folder's. session: further facts of this call that may differ between sessions. pictures: those that were shown.
+
+    Raises LogError for a folder that holds another run, or none but other results, or that another process uses;
+    OSError where it cannot be written.
+    """
+
+    def __init__(self, path: Path, config: Mapping[str, Any], session: Mapping[str, Any]) -> None:
+        self.path = path
+        self.pictures = PictureStore(path / PICTURES)
+        self._config = json.loads(json.dumps(config))
+        self._session = dict(session)
+        self._lock: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        if self.path.exists() and not self.path.is_dir():
+            raise LogError(f"{self.path} is a file; expected a folder for the run")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self.path / _LOCK)
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _open(self) -> None:
+        described = self.path / RUN
+        sessions: list[Any] = []
+        if described.exists():
+            before = read_run(self.path)
+            refuse_changes(before["config"], self._config, described)
+            sessions = before["sessions"]
+        else:
+            others = sorted(entry.name for entry in self.path.iterdir() if entry.name != _LOCK)
+            if others:
+                raise LogError(
+                    f"{self.path} holds other files ({', '.join(others[:3])}) and no {RUN}; choose an empty folder"
+                )
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        sessions = [*sessions, {"started": now, **self._session}]
+        write_json(described, {"config": self._config, "sessions": sessions})
+        for name in (LOG, PICTURES):
+            (self.path / name).mkdir(exist_ok=True)
+
+
+def log_path(folder: Path, episode: int) -> Path:
+    """Where the log of an episode is in a run's folder."""
+    return folder / LOG / f"{episode:04d}.jsonl"
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """What ``run.json`` of a folder says: {"config": ..., "sessions": [...]}. Raises LogError."""
+    path = folder / RUN
+    try:
+        loaded = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise LogError(f"{folder} holds no {RUN}: it is no folder of `mnistpro run`") from None
+    except ValueError as error:
+        raise LogError(f"{path} is not a complete JSON object ({error})") from None
+    if not isinstance(loaded, dict) or not isinstance(loaded.get("config"), dict):
+        raise LogError(f"{path} does not say what the run is ('config')")
+    return {"config": loaded["config"], "sessions": list(loaded.get("sessions") or [])}
+
+
+def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
+    """Raise LogError, naming the first field that differs."""
+    for name in [*now, *(name for name in before if name not in now)]:
+        if before.get(name) != now.get(name):
+            was, is_ = (json.dumps(side.get(name)) for side in (before, now))
+            raise LogError(
+                f"{path.parent} holds a run with {name} = {was}, but this one has {name} = {is_}; use the same "
+                f"settings to go on with it, or another folder (or remove {path.parent} to begin anew)"
+            )
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """The lock file, held until it is closed or the process ends, however it ends. Raises LogError if it is taken."""
+    file = path.open("ab")
+    try:
+        if os.name == "nt":  # pragma: no cover - not tested here
+            import msvcrt
+
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        else:
+            import fcntl
+
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        file.close()
+        raise LogError(
+            f"{path.parent} is in use by another run; wait for it, or choose another folder"
+        ) from None
+    except BaseException:
+        file.close()
+        raise
+    return file
