@@ -28,9 +28,10 @@ from mnistpro_jax import data
 from mnistpro_jax.evaluation.request import EvaluationRequest
 from mnistpro_jax.host import bridge, event_loop, lockstep, runner
 from mnistpro_jax.host.contract import HostPolicy, Turn
+from mnistpro_jax.host.episode_log import EpisodeFolder
+from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.heap import settled_heap
 from mnistpro_jax.host.ledger import Ledger
-from mnistpro_jax.host.log import RunFolder
 from mnistpro_jax.host.memory import memory_of
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
 from mnistpro_jax.host.models.openai_chat import ChatSettings, OpenAIChatPolicy
@@ -117,13 +118,12 @@ def talk_of(world: HostWorld) -> Protocol:
 def play(driver: str, world: HostWorld, policy: HostPolicy, concurrency: int) -> tuple[float, int]:
     """(seconds, calls) of all episodes, logs and pictures on disk."""
     # As `mnistpro run` plays them.
-    with tempfile.TemporaryDirectory() as out, RunFolder(Path(out), {}, {}) as folder, settled_heap():
-        ledger = Ledger()
+    with tempfile.TemporaryDirectory() as out, EpisodeFolder(Path(out), {}, {}) as folder, settled_heap():
+        ledger, sittings = Ledger(), GlimpseSittings(world, talk_of(world))
         began = time.perf_counter()
         if driver == "bridge":
             played = bridge.play(
-                world,
-                talk_of(world),
+                sittings,
                 policy,
                 range(EPISODES),
                 ledger=ledger,
@@ -136,8 +136,7 @@ def play(driver: str, world: HostWorld, policy: HostPolicy, concurrency: int) ->
             async def session() -> Any:
                 try:
                     return await module.play(
-                        world,
-                        talk_of(world),
+                        sittings,
                         policy,
                         range(EPISODES),
                         ledger=ledger,

@@ -35,6 +35,8 @@ class Ledger:
     fault: StopRun | None = None
     """Why the run stopped by itself."""
     interrupted: bool = False
+    spent: bool = False
+    """Whether a call did not begin because of the limit of cost."""
     session_calls: int = 0
     failures: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     """Failed calls of this session by what went wrong."""
@@ -72,6 +74,7 @@ class Ledger:
         )
         reserve = max(guess, self._dearest)
         if self.cost + self._reserved + reserve > self.max_cost:
+            self.spent = True
             return Status.BUDGET_SPENT, 0.0
         self._reserved += reserve
         return None, reserve

@@ -262,7 +262,7 @@ def _problem(ledger: Ledger, summary: Mapping[str, Any], session: Session) -> st
         return f"{ledger.fault}; {many}; once that is mended, {again}"
     if ledger.interrupted:
         return f"interrupted; {many}; {again}"
-    if summary["statuses"][Status.BUDGET_SPENT]:
+    if ledger.spent:
         spent = f"the limit of cost, {session.max_cost:g}, is reached ({ledger.cost:.4f} spent)"
         return f"{spent}; {many}; raise --max-cost to go on"
     if ledger.failures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from mnistpro_jax.demo_server.player import Player
 from mnistpro_jax.evaluation.request import EvaluationRequest
 from mnistpro_jax.host import runner
 from mnistpro_jax.host.contract import HostPolicy, Turn
+from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.memory import UNBOUNDED, memory_of
 from mnistpro_jax.host.models.agents import AgentPolicy
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
+from mnistpro_jax.host.parser import read_glimpse
 from mnistpro_jax.host.prompts import load_pack
 from mnistpro_jax.host.protocol import Protocol
 from mnistpro_jax.host.world import HostWorld, host_world
@@ -28,7 +31,7 @@ class Demo(TextPolicy):
     """The demo server's player without the server."""
 
     def __init__(self, player: Player, moves_allowed: bool = True) -> None:
-        super().__init__(moves_allowed=moves_allowed)
+        super().__init__(functools.partial(read_glimpse, moves_allowed=moves_allowed))
         self._player = player
 
     async def reply(self, turn: Turn) -> Reply:
@@ -45,7 +48,8 @@ def play(
     world: HostWorld, policy: HostPolicy, memory: str, horizon: int, enlarge: int = 1
 ) -> list[dict[str, Any]]:
     talk = Protocol(world.rules, memory_of(memory), horizon, load_pack())
-    played = asyncio.run(runner.play(world, talk, policy, range(EPISODES), concurrency=1, enlarge=enlarge))
+    sittings = GlimpseSittings(world, talk, enlarge)
+    played = asyncio.run(runner.play(sittings, policy, range(EPISODES), concurrency=1))
     return [one.record for one in played]
 
 

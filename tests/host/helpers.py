@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mnistpro_jax.host import bridge, lockstep, runner
+from mnistpro_jax.host.attempts import Played
 from mnistpro_jax.host.contract import Decision, HostPolicy, Status, Turn
-from mnistpro_jax.host.episode import Played
+from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.memory import horizon_of, memory_of
 from mnistpro_jax.host.prompts import load_pack
 from mnistpro_jax.host.protocol import Protocol
@@ -38,11 +39,38 @@ def up(turn: Turn) -> Decision:
     return Decision(Status.OK, "up", text="up it is")
 
 
-DRIVERS: dict[str, Callable[..., list[Played]]] = {
-    "free": lambda *arguments, **options: asyncio.run(runner.play(*arguments, **options)),
-    "lockstep": lambda *arguments, **options: asyncio.run(lockstep.play(*arguments, **options)),
-    "bridge": bridge.play,
-}
+def play(
+    world: HostWorld,
+    talk: Protocol,
+    policy: HostPolicy,
+    numbers: Sequence[int],
+    enlarge: int = 1,
+    **options: Any,
+) -> list[Played]:
+    """Play glimpse episodes by the free driver."""
+    return asyncio.run(runner.play(GlimpseSittings(world, talk, enlarge), policy, numbers, **options))
+
+
+def _lockstep(
+    world: HostWorld, talk: Protocol, policy: HostPolicy, numbers: Sequence[int], **options: Any
+) -> list[Played]:
+    return asyncio.run(lockstep.play(GlimpseSittings(world, talk), policy, numbers, **options))
+
+
+def _bridge(
+    world: HostWorld, talk: Protocol, policy: HostPolicy, numbers: Sequence[int], **options: Any
+) -> list[Played]:
+    return bridge.play(GlimpseSittings(world, talk), policy, numbers, **options)
+
+
+def rollout(
+    world: HostWorld, talk: Protocol, policy: HostPolicy, numbers: Sequence[int], **options: Any
+) -> bridge.BridgeResult:
+    """One batch through the bridge."""
+    return bridge.rollout(GlimpseSittings(world, talk), policy, numbers, **options)
+
+
+DRIVERS: dict[str, Callable[..., list[Played]]] = {"free": play, "lockstep": _lockstep, "bridge": _bridge}
 
 
 def records(played: Sequence[Played]) -> list[dict[str, Any]]:

@@ -14,17 +14,17 @@ import pytest
 
 from mnistpro_jax.agents import Geometry, make_agent
 from mnistpro_jax.env.types import Kind
-from mnistpro_jax.host import bridge, runner
+from mnistpro_jax.host import bridge_program
 from mnistpro_jax.host.contract import Decision, Status, StopRun, Turn
+from mnistpro_jax.host.episode_log import EpisodeLog
 from mnistpro_jax.host.ledger import Ledger
-from mnistpro_jax.host.log import EpisodeLog
 from mnistpro_jax.host.models.agents import AgentPolicy
 from mnistpro_jax.host.models.scripted import ScriptedPolicy
 from mnistpro_jax.host.world import HostWorld
-from mnistpro_jax.rollouts.rollout import rollout
+from mnistpro_jax.rollouts import rollout as rollouts
 from mnistpro_jax.runs.from_rollout import episode_records
 from tests.host.conftest import EPISODES
-from tests.host.helpers import DRIVERS, Telling, protocol, records, up
+from tests.host.helpers import DRIVERS, Telling, play, protocol, records, rollout, up
 
 ALL = range(EPISODES)
 
@@ -42,9 +42,9 @@ def log_lines(log: EpisodeLog) -> list[dict[str, Any]]:
 def test_equal_trajectories_and_logs(world: HostWorld, script: str) -> None:
     """Whatever drives it, an agent gets the same requests and leaves the same log, to the last letter."""
     outcomes = {}
-    for name, play in DRIVERS.items():
+    for name, drive in DRIVERS.items():
         logs = {number: EpisodeLog(number) for number in ALL}
-        played = play(
+        played = drive(
             world, protocol(world), ScriptedPolicy(script), ALL, logs=logs.__getitem__, concurrency=EPISODES
         )
         outcomes[name] = records(played), [log_lines(log) for log in logs.values()]
@@ -126,7 +126,7 @@ def test_jax_agents_play_as_in_a_rollout(world: HostWorld, driver: str) -> None:
     """The same seed gives the records of `mnistpro evaluate`, whichever driver steps the world."""
     policy = make_agent("random", Geometry.of(world.env))
     expected = episode_records(
-        rollout(
+        rollouts.rollout(
             jax.random.key(world.seed),
             world.env,
             world.params,
@@ -156,7 +156,7 @@ def test_episodes_wait_for_nobody(world: HostWorld) -> None:
             return self.tell(turn)
 
     policy = Slow(lambda turn: up(turn) if turn.step == 0 else Decision(Status.OK, "answer", (1,)))
-    asyncio.run(runner.play(world, protocol(world), policy, ALL, concurrency=EPISODES))
+    play(world, protocol(world), policy, ALL, concurrency=EPISODES)
     order = [(turn.episode, turn.step) for turn in policy.turns]
     assert order[-1] == (0, 1)
 
@@ -174,7 +174,7 @@ def test_concurrency_is_kept(world: HostWorld) -> None:
             return self.tell(turn)
 
     policy = Counting(lambda turn: Decision(Status.OK, "answer", (1,)))
-    asyncio.run(runner.play(world, protocol(world), policy, ALL, concurrency=2))
+    play(world, protocol(world), policy, ALL, concurrency=2)
     assert most == 2
 
 
@@ -190,7 +190,7 @@ def test_a_failed_call_is_made_again_later(world: HostWorld) -> None:
 
     policy = Telling(tell)
     logs = {number: EpisodeLog(number) for number in ALL}
-    played = asyncio.run(runner.play(world, protocol(world), policy, ALL, logs=logs.__getitem__))
+    played = play(world, protocol(world), policy, ALL, logs=logs.__getitem__)
     assert {one.status for one in played} == {Status.OK}
     assert len(policy.turns) == 4 * EPISODES + 1
     assert [event["event"] for event in logs[1].events].count("error") == 1
@@ -199,7 +199,7 @@ def test_a_failed_call_is_made_again_later(world: HostWorld) -> None:
 def test_failures_in_a_row_stop_the_run(world: HostWorld) -> None:
     policy = Telling(lambda turn: Decision(Status.API_ERROR, problem="gone"))
     ledger = Ledger(patience=4)
-    asyncio.run(runner.play(world, protocol(world), policy, ALL, ledger=ledger, concurrency=1))
+    play(world, protocol(world), policy, ALL, ledger=ledger, concurrency=1)
     assert len(policy.turns) == 4
     assert "4 calls in a row failed" in str(ledger.fault) and "gone" in str(ledger.fault)
 
@@ -212,13 +212,11 @@ def test_mixed_lanes(world: HostWorld) -> None:
     agent = make_agent("random", Geometry.of(world.env))
     mine = [number % 2 == 0 for number in ALL]
     host = ScriptedPolicy("clumsy")
-    mixed = bridge.rollout(world, protocol(world), host, ALL, jax_policy=agent, jax_lanes=mine)
-    by_host = asyncio.run(
-        runner.play(world, protocol(world), ScriptedPolicy("clumsy"), [n for n in ALL if not mine[n]])
-    )
+    mixed = rollout(world, protocol(world), host, ALL, jax_policy=agent, jax_lanes=mine)
+    by_host = play(world, protocol(world), ScriptedPolicy("clumsy"), [n for n in ALL if not mine[n]])
     assert records(mixed.played) == records(by_host)
     alone = AgentPolicy(agent, world.seed)
-    by_agent = records(asyncio.run(runner.play(world, protocol(world), alone, [n for n in ALL if mine[n]])))
+    by_agent = records(play(world, protocol(world), alone, [n for n in ALL if mine[n]]))
     for record in by_agent:
         lane = record["episode"]
         kinds = [kind for kind in mixed.kinds[lane].tolist() if kind != Kind.NONE]
@@ -243,10 +241,10 @@ def test_an_answer_of_another_world_stops_the_run(
 
 
 def test_another_agent_compiles_nothing(world: HostWorld) -> None:
-    bridge.rollout(world, protocol(world), Telling(faulty), ALL)
-    before = bridge._run._cache_size()
-    bridge.rollout(world, protocol(world, "natural"), ScriptedPolicy("answer"), ALL)
-    assert bridge._run._cache_size() == before
+    rollout(world, protocol(world), Telling(faulty), ALL)
+    before = bridge_program.run._cache_size()
+    rollout(world, protocol(world, "natural"), ScriptedPolicy("answer"), ALL)
+    assert bridge_program.run._cache_size() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -261,7 +259,7 @@ def test_an_interrupt_returns_the_partial_batch(world: HostWorld, number: signal
         return Decision(Status.OK, "answer", (1,)) if turn.episode < 2 and turn.step == 1 else up(turn)
 
     ledger = Ledger()
-    result = bridge.rollout(world, protocol(world), Telling(tell), ALL, ledger=ledger)
+    result = rollout(world, protocol(world), Telling(tell), ALL, ledger=ledger)
     assert ledger.interrupted and signal.getsignal(signal.SIGTERM) == before
     assert [status.value for status in result.statuses] == ["ok"] * 2 + ["cancelled"] * (EPISODES - 2)
     steps = np.asarray(result.statistics.steps)
@@ -270,13 +268,13 @@ def test_an_interrupt_returns_the_partial_batch(world: HostWorld, number: signal
 
 def test_not_from_a_running_loop(world: HostWorld) -> None:
     async def inside() -> None:
-        bridge.rollout(world, protocol(world), ScriptedPolicy("answer"), ALL)
+        rollout(world, protocol(world), ScriptedPolicy("answer"), ALL)
 
     with pytest.raises(RuntimeError, match="to_thread"):
         asyncio.run(inside())
 
     async def beside() -> Any:
-        return await asyncio.to_thread(bridge.rollout, world, protocol(world), ScriptedPolicy("answer"), ALL)
+        return await asyncio.to_thread(rollout, world, protocol(world), ScriptedPolicy("answer"), ALL)
 
     assert len(asyncio.run(beside()).played) == EPISODES
 
@@ -285,6 +283,6 @@ def test_what_does_not_fit_is_refused(world: HostWorld) -> None:
     agent = make_agent("planner", Geometry.of(world.env))
     host = ScriptedPolicy("answer")
     with pytest.raises(ValueError, match="both"):
-        bridge.rollout(world, protocol(world), host, ALL, jax_policy=agent)
+        rollout(world, protocol(world), host, ALL, jax_policy=agent)
     with pytest.raises(ValueError, match="shows 'packed'"):
-        bridge.rollout(world, protocol(world), host, ALL, jax_policy=agent, jax_lanes=[True] * EPISODES)
+        rollout(world, protocol(world), host, ALL, jax_policy=agent, jax_lanes=[True] * EPISODES)

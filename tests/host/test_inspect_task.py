@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,11 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.model import ContentText, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score
 
-from mnistpro_jax.host import runner
 from mnistpro_jax.host.contract import Turn
 from mnistpro_jax.host.inspect_task import mnist_pro, vote
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
 from mnistpro_jax.host.world import HostWorld
-from tests.host.helpers import protocol, records
+from tests.host.helpers import play, protocol, records
 
 EPISODES = 6
 
@@ -63,7 +61,7 @@ def test_it_plays_what_the_runner_plays(world: HostWorld, tmp_path: Path) -> Non
         async def reply(self, turn: Turn) -> Reply:
             return Reply(walk(turn.step + 1))
 
-    expected = records(asyncio.run(runner.play(world, protocol(world), Walk(), range(EPISODES))))
+    expected = records(play(world, protocol(world), Walk(), range(EPISODES)))
     samples = sorted(log.samples, key=lambda sample: sample.id)
     for sample, record in zip(samples, expected, strict=True):
         score = sample.scores["exact"]

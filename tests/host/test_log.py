@@ -1,43 +1,36 @@
-"""The folder of a run: what survives a crash, and what is refused."""
+"""The log of an episode: what survives a crash, and what is refused."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import multiprocessing
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mnistpro_jax.host import runner
+from mnistpro_jax.host.attempts import Played, finished_before
 from mnistpro_jax.host.contract import Decision, Status, Turn, Usage
-from mnistpro_jax.host.episode import Played, finished_before
+from mnistpro_jax.host.episode_log import EpisodeFolder, EpisodeLog, decision_of, read_log
 from mnistpro_jax.host.ledger import Ledger
-from mnistpro_jax.host.log import EpisodeLog, LogError, RunFolder, decision_of, read_events
 from mnistpro_jax.host.models.replay import ReplayPolicy
 from mnistpro_jax.host.models.scripted import ScriptedPolicy
 from mnistpro_jax.host.world import HostWorld
-from tests.host.helpers import Telling, protocol, records, up
+from mnistpro_jax.runs.log import LogError
+from tests.host.helpers import Telling, play, protocol, records, up
 
 CONFIG = {"model": "scripted:clumsy", "level": 1, "horizon": 4, "temperature": None}
 
 
 def play_into(
-    folder: RunFolder,
+    folder: EpisodeFolder,
     world: HostWorld,
     policy: Any,
     ledger: Ledger | None = None,
     count: int = 4,
     **options: Any,
 ) -> list[Played]:
-    return asyncio.run(
-        runner.play(
-            world, protocol(world), policy, range(count), ledger=ledger, logs=folder.episode, **options
-        )
-    )
+    return play(world, protocol(world), policy, range(count), ledger=ledger, logs=folder.episode, **options)
 
 
 class Guard(Telling):
@@ -54,13 +47,13 @@ class Guard(Telling):
 
 def test_every_cut_is_survived(world: HostWorld, tmp_path: Path) -> None:
     """Cut a log off anywhere, even in mid-line, and play on: the same log again, and only what was cut is asked."""
-    with RunFolder(tmp_path / "whole", CONFIG, {}) as folder:
+    with EpisodeFolder(tmp_path / "whole", CONFIG, {}) as folder:
         whole = records(play_into(folder, world, ScriptedPolicy("clumsy"), count=1))
         lines = folder.episode(0).path.read_bytes().splitlines(keepends=True)  # type: ignore[union-attr]
     total = len(lines) - 2  # without start and end
     assert total > 10
     for kept in (0, 1, 2, total // 2, total, total + 1):
-        with RunFolder(tmp_path / f"cut-{kept}", CONFIG, {}) as folder:
+        with EpisodeFolder(tmp_path / f"cut-{kept}", CONFIG, {}) as folder:
             path = folder.episode(0).path
             assert path is not None
             path.write_bytes(b"".join(lines[:kept]) + lines[kept][: len(lines[kept]) // 2])
@@ -81,7 +74,7 @@ def _without_clock(line: bytes) -> dict[str, Any]:
 
 
 def test_what_is_over_is_read_and_not_played(world: HostWorld, tmp_path: Path) -> None:
-    with RunFolder(tmp_path, CONFIG, {}) as folder:
+    with EpisodeFolder(tmp_path, CONFIG, {}) as folder:
         played = play_into(folder, world, ScriptedPolicy("random"), count=2)
         for one in played:
             log = folder.episode(one.episode)
@@ -91,7 +84,7 @@ def test_what_is_over_is_read_and_not_played(world: HostWorld, tmp_path: Path) -
 
 
 def test_pictures_are_stored_once_and_named_by_content(world: HostWorld, tmp_path: Path) -> None:
-    with RunFolder(tmp_path, CONFIG, {}) as folder:
+    with EpisodeFolder(tmp_path, CONFIG, {}) as folder:
         play_into(folder, world, ScriptedPolicy("circle"), count=1)
         events = folder.episode(0).events
     shown = [name for event in events if event["event"] == "turn" for name in event["pictures"]]
@@ -100,7 +93,7 @@ def test_pictures_are_stored_once_and_named_by_content(world: HostWorld, tmp_pat
 
 
 def test_another_world_is_not_mixed_in(world: HostWorld, tmp_path: Path) -> None:
-    with RunFolder(tmp_path, CONFIG, {}) as folder:
+    with EpisodeFolder(tmp_path, CONFIG, {}) as folder:
         play_into(folder, world, Telling(lambda turn: up(turn)), Ledger(patience=1), count=1)
         path = folder.episode(0).path
         assert path is not None
@@ -121,77 +114,7 @@ def test_a_spoilt_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "0001.jsonl"
     path.write_text('{"event": "start"}\n' + line + "\n" + '{"event": "end"}\n')
     with pytest.raises(LogError, match="line 2"):
-        read_events(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"horizon": 5}, "horizon = 4, but this one has horizon = 5"),
-        ({"temperature": 0.5}, "temperature = null"),
-        ({"model": "other"}, 'model = "scripted:clumsy"'),
-        ({"new": 1}, "new = null"),
-    ],
-)
-def test_a_changed_configuration_is_refused(tmp_path: Path, change: dict[str, Any], expected: str) -> None:
-    with RunFolder(tmp_path, CONFIG, {"concurrency": 1}):
-        pass
-    with RunFolder(tmp_path, CONFIG, {"concurrency": 2}):  # of the session, may change
-        pass
-    before = (tmp_path / "run.json").read_bytes()
-    with pytest.raises(LogError) as error, RunFolder(tmp_path, {**CONFIG, **change}, {}):
-        pass
-    assert expected in str(error.value)
-    assert (tmp_path / "run.json").read_bytes() == before
-    assert [session["concurrency"] for session in json.loads(before)["sessions"]] == [1, 2]
-
-
-def _hold(path: str, ready: Any, release: Any) -> None:
-    with RunFolder(Path(path), CONFIG, {}):
-        ready.set()
-        release.wait(60)
-
-
-def test_two_runs_in_one_folder(tmp_path: Path) -> None:
-    with (
-        RunFolder(tmp_path, CONFIG, {}),
-        pytest.raises(LogError, match="in use by another run"),
-        RunFolder(tmp_path, CONFIG, {}),
-    ):
-        pass
-    with RunFolder(tmp_path, CONFIG, {}):  # free again
-        pass
-
-
-def test_a_lock_dies_with_its_process(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    ready, release = context.Event(), context.Event()
-    holder = context.Process(target=_hold, args=(str(tmp_path), ready, release))
-    holder.start()
-    try:
-        assert ready.wait(120)
-        with pytest.raises(LogError, match="in use"), RunFolder(tmp_path, CONFIG, {}):
-            pass
-    finally:
-        holder.kill()
-        holder.join()
-    with RunFolder(tmp_path, CONFIG, {}):
-        pass
-
-
-def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(LogError, match=r"other files \(thesis.tex\)"), RunFolder(tmp_path, CONFIG, {}):
-        pass
-    with pytest.raises(LogError, match="is a file"), RunFolder(tmp_path / "thesis.tex", CONFIG, {}):
-        pass
-
-
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the super-user may write anywhere")
-def test_a_read_only_folder(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError), RunFolder(tmp_path, CONFIG, {}):
-        pass
+        read_log(path)
 
 
 class FullDisk:
@@ -220,7 +143,7 @@ def test_a_full_disk_stops_the_run_and_keeps_it_whole(
         file = opened(path, mode, *arguments, **options)
         return FullDisk(file, 5) if mode == "ab" and path.suffix == ".jsonl" else file
 
-    with RunFolder(tmp_path, CONFIG, {}) as folder:
+    with EpisodeFolder(tmp_path, CONFIG, {}) as folder:
         with monkeypatch.context() as patched:
             patched.setattr(Path, "open", open_full)
             ledger = Ledger()
@@ -251,21 +174,19 @@ def test_decisions_come_back_from_the_log(world: HostWorld, tmp_path: Path) -> N
     )
     log = EpisodeLog(0, tmp_path / "0000.jsonl")
     turn = Turn(0, 0, 36, 1, 2, (), (), "d" * 16)
-    log.turn(turn, decision, (1, 2), [])
+    log.turn(turn, decision, {"window": [1, 2]}, [])
     log.close()
-    assert decision_of(read_events(tmp_path / "0000.jsonl")[0]) == decision
+    assert decision_of(read_log(tmp_path / "0000.jsonl")[0]) == decision
     assert EpisodeLog(0, tmp_path / "0000.jsonl").logged(turn) == decision
 
 
 def test_replay_plays_again_for_nothing(world: HostWorld, pair_world: HostWorld, tmp_path: Path) -> None:
-    with RunFolder(tmp_path, CONFIG, {}) as folder:
+    with EpisodeFolder(tmp_path, CONFIG, {}) as folder:
         first = play_into(folder, world, ScriptedPolicy("clumsy"))
-    again = asyncio.run(runner.play(world, protocol(world), ReplayPolicy(tmp_path), range(4)))
+    again = play(world, protocol(world), ReplayPolicy(tmp_path), range(4))
     assert records(again) == records(first)
     ledger = Ledger()
-    asyncio.run(
-        runner.play(pair_world, protocol(pair_world), ReplayPolicy(tmp_path), range(1), ledger=ledger)
-    )
+    play(pair_world, protocol(pair_world), ReplayPolicy(tmp_path), range(1), ledger=ledger)
     assert "saw something else" in str(ledger.fault)
     with pytest.raises(FileNotFoundError, match="nothing to replay"):
         ReplayPolicy(tmp_path / "nothing")

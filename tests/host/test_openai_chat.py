@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mnistpro_jax.host import runner
+from mnistpro_jax.host.attempts import Played
 from mnistpro_jax.host.contract import Status, Usage
-from mnistpro_jax.host.episode import Played
+from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.ledger import Ledger
 from mnistpro_jax.host.models import choose_model, make_policy
 from mnistpro_jax.host.models.openai_chat import ChatSettings
@@ -53,7 +54,8 @@ def play(
 
     async def session() -> list[Played]:
         try:
-            return await runner.play(world, protocol(world, memory), policy, range(count), ledger=ledger)
+            sittings = GlimpseSittings(world, protocol(world, memory))
+            return await runner.play(sittings, policy, range(count), ledger=ledger)
         finally:
             await policy.close()
 
@@ -287,17 +289,18 @@ def test_the_only_model_of_a_server() -> None:
 
 
 def test_the_key_is_written_nowhere(world: HostWorld, tmp_path: Path) -> None:
-    from mnistpro_jax.host.log import RunFolder
+    from mnistpro_jax.host.episode_log import EpisodeFolder
 
     answer = fault(500, f"key {KEY} is odd")
     with (
         FakeServer(failing(answer, 2)) as server,
-        RunFolder(tmp_path, {}, {}) as folder,
+        EpisodeFolder(tmp_path, {}, {}) as folder,
     ):
         policy = make_policy(choose_model("openai-compatible:fake", base_url=server.url, retries=0), world)
 
         async def session() -> None:
-            await runner.play(world, protocol(world), policy, range(1), logs=folder.episode)
+            sittings = GlimpseSittings(world, protocol(world))
+            await runner.play(sittings, policy, range(1), logs=folder.episode)
             await policy.close()
 
         asyncio.run(session())

@@ -11,6 +11,7 @@ from PIL import Image
 
 from mnistpro_jax.host import pictures
 from mnistpro_jax.render.published import composite_picture, published_picture
+from mnistpro_jax.runs.picture_store import name_of
 
 CANVAS = np.where(np.random.default_rng(0).random((28, 56)) > 0.7, 0, 255).astype(np.uint8)
 CANVAS = CANVAS.repeat(8, axis=0).repeat(8, axis=1)
@@ -45,8 +46,8 @@ def test_the_whole_canvas_enlarged() -> None:
 
 def test_the_same_picture_has_the_same_name() -> None:
     one, other = (pictures.glimpse_png(CANVAS, (8, 8), 64, True) for _ in range(2))
-    assert pictures.name_of(one) == pictures.name_of(other)
-    assert pictures.name_of(one) != pictures.name_of(pictures.glimpse_png(CANVAS, (8, 9), 64, True))
+    assert name_of(one) == name_of(other)
+    assert name_of(one) != name_of(pictures.glimpse_png(CANVAS, (8, 9), 64, True))
 
 
 def test_other_colours_are_refused() -> None:

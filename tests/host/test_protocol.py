@@ -11,8 +11,9 @@ import pytest
 from mnistpro_jax.host import prompts
 from mnistpro_jax.host.contract import Decision, Message, Status
 from mnistpro_jax.host.memory import MEMORIES, UNBOUNDED, horizon_of, memory_of
+from mnistpro_jax.host.messages import count_pictures, texts_of
 from mnistpro_jax.host.prompts import load_pack
-from mnistpro_jax.host.protocol import Past, Protocol, World, count_pictures, texts_of
+from mnistpro_jax.host.protocol import Past, Protocol, World
 
 WORLD = World(224, 224, 64, 32, 1, 10, 36, True)
 PAST = [

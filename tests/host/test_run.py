@@ -15,9 +15,10 @@ import pytest
 
 from mnistpro_jax.cli import main
 from mnistpro_jax.host.contract import Decision, Status
+from mnistpro_jax.host.forecast import forecast
 from mnistpro_jax.host.memory import MEMORIES
-from mnistpro_jax.host.prices import Price, forecast
-from mnistpro_jax.host.protocol import count_pictures, texts_of
+from mnistpro_jax.host.messages import count_pictures, texts_of
+from mnistpro_jax.host.prices import Price
 from mnistpro_jax.host.world import HostWorld
 from mnistpro_jax.runs.outcomes import Outcomes
 from mnistpro_jax.runs.records import read_episodes
