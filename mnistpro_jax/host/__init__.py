@@ -1,6 +1,10 @@
-"""Agents outside JAX: models behind an API, scripts, stored runs, and the learned agents, all by one contract.
+"""Players outside JAX: models behind an API, scripts, stored runs, and the learned agents, all by one contract.
 
-``contract`` is what an agent has to do; ``memory`` and ``protocol`` say what it is told, ``parser`` reads its reply;
-``episode`` is one turn with its attempts, shared by the three drivers ``runner``, ``lockstep`` and ``bridge``; ``log``
-keeps what was paid for; ``run`` is the command.
+The engine, for tasks of any kind: ``contract`` is what a player has to do, ``sitting`` what a task has to say,
+``attempts`` what they share, ``episode_log`` keeps what was paid for, ``ledger`` the limits, ``runner`` drives, and
+``run`` is a whole run in its folder.
+
+Glimpses, one kind: ``memory`` and ``protocol`` say what the player is told, ``parser`` reads its reply, ``world`` steps
+the environment, ``glimpse`` makes sittings of it, ``lockstep`` and ``bridge`` drive many at once, ``run_glimpse`` is
+the command.
 """
