@@ -12,6 +12,7 @@ from pathlib import Path
 from mnistpro_jax.runs import ours, reference
 from mnistpro_jax.runs.folder import EPISODES, SUMMARY
 from mnistpro_jax.runs.names import named_apart
+from mnistpro_jax.runs.run_folder import RUN
 from mnistpro_jax.runs.stored import StoredRun
 
 _DEPTH = 4  # folders of folders that are searched
@@ -32,7 +33,7 @@ def load_runs(folders: Sequence[str | Path]) -> list[StoredRun]:
         runs = [load_run(path) for path in run_folders(folder)]
         if not runs:
             raise ValueError(
-                f"{folder} holds no run: expected {EPISODES} with {SUMMARY} or {ours.RUN_CONFIGURATION}, or a run of "
+                f"{folder} holds no run: expected {EPISODES} with {SUMMARY} or {RUN}, or a run of "
                 f"the published reference ({reference.SUMMARY}), there or in its subfolders"
             )
         found.update({run.path.resolve(): run for run in runs})

@@ -15,10 +15,9 @@ from mnistpro_jax.runs.fields import Fields, check_windows
 from mnistpro_jax.runs.folder import EPISODES, SUMMARY
 from mnistpro_jax.runs.json_files import read_lines, read_object
 from mnistpro_jax.runs.records import check_record
+from mnistpro_jax.runs.run_folder import RUN
 from mnistpro_jax.runs.setting import OWN_MEMORY, Setting
 from mnistpro_jax.runs.stored import StoredRun
-
-RUN_CONFIGURATION = "run.json"
 
 
 def is_run(folder: Path) -> bool:
@@ -30,15 +29,13 @@ def load(folder: Path) -> StoredRun:
     """The run in a folder. Raises ValueError, naming file and field, where it cannot be read."""
     records, uncounted = _read_records(folder / EPISODES)
     summary = read_object(folder / SUMMARY) if (folder / SUMMARY).is_file() else {}
-    if (folder / RUN_CONFIGURATION).is_file():
-        configuration = read_object(folder / RUN_CONFIGURATION)
+    if (folder / RUN).is_file():
+        configuration = read_object(folder / RUN)
         setting, seed, planned = _host_setting(configuration, summary, folder)
     elif summary:
         setting, seed, planned = _evaluate_setting(summary, folder / SUMMARY)
     else:
-        raise ValueError(
-            f"{folder} has neither {SUMMARY} nor {RUN_CONFIGURATION}; the run's settings are in them"
-        )
+        raise ValueError(f"{folder} has neither {SUMMARY} nor {RUN}; the run's settings are in them")
     for record in records:
         get = Fields(record, folder / EPISODES, f"episode {record['episode']}")
         if record["level"] != setting.level:
@@ -130,8 +127,8 @@ def _host_setting(
     """The setting of a run of ``mnistpro run``; what its configuration leaves out may be in its summary."""
     configuration = configuration.get("config", configuration)
     if not isinstance(configuration, dict):
-        raise ValueError(f"{folder / RUN_CONFIGURATION}: field 'config' is no object")
-    get = Fields({**summary, **configuration}, folder / RUN_CONFIGURATION)
+        raise ValueError(f"{folder / RUN}: field 'config' is no object")
+    get = Fields({**summary, **configuration}, folder / RUN)
     episodes = configuration.get("episodes")
     others = [
         (name, str(value)[:8] if name == _WORDS else value if isinstance(value, str) else json.dumps(value))
