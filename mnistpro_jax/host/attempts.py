@@ -80,7 +80,7 @@ class Attempts:
                     return self._came_to(decision)
                 self._count(decision)
                 if decision.status == Status.OK:
-                    return dataclasses.replace(decision, attempts=len(failed) + 1)
+                    return dataclasses.replace(decision, attempts=len(failed) + 1) if failed else decision
                 failed.append(decision)
         except (StopRun, OSError, LogError) as error:
             self._ledger.stop(error if isinstance(error, StopRun) else StopRun(_said(error)))
