@@ -108,7 +108,8 @@ class Attempts:
             return Decision(refusal)
         try:
             # Before the call, so that a full disk costs nothing.
-            self._log.start(self._asking.opening())
+            if not self._log.events:
+                self._log.start(self._asking.opening())
             shown = self._log.keep_pictures(turn)
             decision = await self._policy.act(turn)
             self._refuse_what_cannot_be(decision)

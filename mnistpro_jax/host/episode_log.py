@@ -52,9 +52,8 @@ class EpisodeLog(EventLog):
         return decision_of(event)
 
     def start(self, own: Mapping[str, Any]) -> None:
-        """The first event, where it is not there yet. own: what this kind of sitting says of itself."""
-        if not self.events:
-            self.append({"event": "start", "episode": self.episode, **own})
+        """The first event. own: what this kind of sitting says of itself."""
+        self.append({"event": "start", "episode": self.episode, **own})
 
     def keep_pictures(self, turn: Turn) -> list[str]:
         """Store the new pictures of a turn; returns their names."""
