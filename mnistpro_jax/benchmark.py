@@ -2,7 +2,8 @@
 
 The environment runs as ``jit(while_loop(vmap(step)))`` with everything tracked and auto-reset on. The
 observation is part of the loop's carry, so that it is written on every step (outside the carry a compiler may
-drop it), and so is, in a second measurement, ``final_observation``. Actions are moves drawn beforehand, so that
+drop it), and so is, in a second measurement, ``final_observation``. The statistics of every episode that ends, its
+coverages among them, are computed and added up. Actions are moves drawn beforehand, so that
 episodes last their whole budget; keys are (lane, step) pairs. A third measurement, with ``final_observation`` too,
 draws actions uniformly, so that most end their episode, as when a training begins: 1.4 steps an episode at level 1.
 
@@ -162,19 +163,27 @@ def rollout_of(
     lanes = jnp.arange(batch, dtype=jnp.uint32)
 
     def body(step: jax.Array, carry: Any) -> Any:
-        _, final, state, total = carry
+        _, final, state, total, counts = carry
         # (lane, step) is a key of its own: no time is spent on splitting keys that only a reset would use.
         keys = jax.random.wrap_key_data(jnp.stack([lanes, jnp.full_like(lanes, step)], axis=1))
-        observation, state, reward, _, _, info = jax.vmap(env.step, in_axes=(0, 0, 0, None))(
+        observation, state, reward, terminated, truncated, info = jax.vmap(env.step, in_axes=(0, 0, 0, None))(
             keys, state, jax.tree.map(lambda leaf: leaf[step % 64], actions), params
         )
         if keep_final:
             final = info["final_observation"]
-        return observation, final, state, total + jnp.sum(reward)
+        done = terminated | truncated
+        ended = jax.vmap(env.final_statistics, in_axes=(0, 0, None))(done, info["final_state"], params)
+        counts = jax.tree.map(lambda sums, new: sums + jnp.sum(new, axis=0, dtype=sums.dtype), counts, ended)
+        return observation, final, state, total + jnp.sum(reward), counts
 
     observation, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(key, batch), params)
     final = observation if keep_final else ()
-    return jax.lax.fori_loop(0, steps, body, (observation, final, state, jnp.zeros((), jnp.float32)))
+    kinds_of = jax.eval_shape(jax.vmap(env.statistics, in_axes=(0, None)), state, params)
+    counts = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape[1:], jnp.int32 if leaf.dtype == jnp.bool_ else leaf.dtype), kinds_of
+    )
+    carry = (observation, final, state, jnp.zeros((), jnp.float32), counts)
+    return jax.lax.fori_loop(0, steps, body, carry)
 
 
 class _Rollout:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnistpro_jax.env import bitmap
+from mnistpro_jax.env.compile_hints import materialised
 from mnistpro_jax.env.positions import div_rem
 from mnistpro_jax.env.seams import SeamEdges, SeamTable
 from mnistpro_jax.env.types import pytree, static_field
@@ -182,35 +183,44 @@ class Bank:
         gathered = jax.vmap(column_rows)(scene[position], columns)
         return bitmap.trim(bitmap.funnel(gathered[:-1], gathered[1:], shift), height)
 
-    def stroke_pixel(self, scene: jax.Array, bits: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def stroke_pixel(self, scene: jax.Array, bits: jax.Array, one: jax.Array) -> tuple[jax.Array, jax.Array]:
         """A uniformly random stroke pixel: (int32 (2,) its (x, y), bool () whether the scene has any).
 
-        bits: uint32 (), random. The pixel is number ``bits * total / 2^32`` in row-major order.
+        bits: uint32 (), random. The pixel is number ``bits * total / 2^32`` in row-major order. one: see
+        ``compile_hints.materialised``.
         """
-        # Two contiguous look-ups find the row: the block of rows by the block ends, then the row in it.
-        blocks = self._counts(scene, jnp.zeros((), jnp.int32), self.block_ends.shape[1], blocks=True)
-        total = blocks[-1]
-        rank = scale(bits, total)
-        block = jnp.sum(blocks <= rank, dtype=jnp.int32)
-        block = jnp.minimum(block, blocks.shape[0] - 1)
-        # The last block may be short: then its window of rows reaches back into the block before.
-        first = jnp.minimum(BLOCK * block, max(0, self.height - BLOCK))
-        rows = self._counts(scene, first, min(BLOCK, self.height), blocks=False)
-        y = jnp.minimum(first + jnp.sum(rows <= rank, dtype=jnp.int32), self.height - 1)
-        before_block = jnp.max(jnp.where(blocks <= rank, blocks, 0))
-        before = jnp.maximum(before_block, jnp.max(jnp.where(rows <= rank, rows, 0)))
-        rank = rank - before
-        words = self.rows(scene, y, 1)[:, 0]
-        number = jnp.zeros((), jnp.int32)
-        chosen = words[0]
+        # Two contiguous look-ups find the row: the block of rows by the block ends, then the row in it. What is looked
+        # up lies in memory before it is used: each use would gather it again.
+        zero = jnp.zeros((), jnp.int32)
+        blocks = materialised(lambda: self._counts(scene, zero, self.block_ends.shape[1], blocks=True), one)
+
+        def find_block() -> tuple[jax.Array, jax.Array, jax.Array]:
+            rank = scale(bits, blocks[-1])
+            passed = blocks <= rank
+            block = jnp.minimum(jnp.sum(passed, dtype=jnp.int32), blocks.shape[0] - 1)
+            # The last block may be short: then its window of rows reaches back into the block before.
+            first = jnp.minimum(BLOCK * block, max(0, self.height - BLOCK))
+            return rank, first, jnp.max(jnp.where(passed, blocks, 0))
+
+        rank, first, before_block = materialised(find_block, one)
+        rows = materialised(lambda: self._counts(scene, first, min(BLOCK, self.height), blocks=False), one)
+
+        def find_row() -> tuple[jax.Array, jax.Array]:
+            passed = rows <= rank
+            y = jnp.minimum(first + jnp.sum(passed, dtype=jnp.int32), self.height - 1)
+            return y, rank - jnp.maximum(before_block, jnp.max(jnp.where(passed, rows, 0)))
+
+        y, rank_in_row = materialised(find_row, one)
+        words = materialised(lambda: self.rows(scene, y, 1)[:, 0], one)
+        number, chosen = zero, words[0]
         for word in range(1, words.shape[0]):
             count = jax.lax.population_count(chosen).astype(jnp.int32)
-            later = (number == word - 1) & (rank >= count)
-            rank = rank - jnp.where(later, count, 0)
+            later = (number == word - 1) & (rank_in_row >= count)
+            rank_in_row = rank_in_row - jnp.where(later, count, 0)
             number = jnp.where(later, word, number)
             chosen = jnp.where(later, words[word], chosen)
-        x = bitmap.WORD_BITS * number + bitmap.select_bit(chosen, rank)
-        return jnp.stack([x, y]), total > 0
+        x = bitmap.WORD_BITS * number + bitmap.select_bit(chosen, rank_in_row)
+        return jnp.stack([x, y]), blocks[-1] > 0
 
     def _counts(self, scene: jax.Array, first: jax.Array, count: int, *, blocks: bool) -> jax.Array:
         """Running stroke counts of the exact canvas at rows (or block ends) first, first + 1, ...: (count,)."""

@@ -124,7 +124,9 @@ class Environment:
             return scene, xy, params.bank.crop(scene, xy, self.window)
 
         # What has to be drawn is computed for the episodes that begin alone; the rest of a first state is constants.
-        scene, xy, next_words = where_needed(done, restart, key, (after.scene, after.xy, words), params)
+        scene, xy, next_words = where_needed(
+            done, restart, key, (after.scene, after.xy, words), params, often=True
+        )
         following = jax.tree.map(lambda new, old: jnp.where(done, new, old), self._begin(scene, xy), after)
         observation = self._observe(following, next_words, params)
         if self.observation in ("packed", "glimpse", "published"):
@@ -343,7 +345,7 @@ class Environment:
                     "(mnistpro_jax.published_bank, or episode_bank with starts); this bank draws scenes at random"
                 )
             return jnp.clip(params.bank.episodes.starts[episode], 0, limit)
-        pixel, any_stroke = params.bank.stroke_pixel(scene, bits)
+        pixel, any_stroke = params.bank.stroke_pixel(scene, bits, self._one(params))
         centred = jnp.clip(pixel - self.window // 2, 0, limit)
         return jnp.where(any_stroke, centred, limit // 2)
 
