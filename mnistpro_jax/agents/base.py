@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax.env.outline import READABLE_HIGH, READABLE_LOW
-from mnistpro_jax.env.types import Action, Kind, Observation, pytree
+from mnistpro_jax.env.types import Action, Kind, Observation, pytree, static_field
 
 if TYPE_CHECKING:
     from mnistpro_jax.env.environment import Environment
@@ -114,12 +114,15 @@ class Geometry:
         corners: int32 (m,). cells: native pixels along the axis. Returns float32 (m, cells), 0..1. The
         outline's ring is not shown where ``outline`` is set.
         """
+        return self.shown(corners, cells).astype(jnp.float32) / jnp.float32(self.native_factor)
+
+    def shown(self, corners: jax.Array, cells: int) -> jax.Array:
+        """``coverage`` in canvas pixels: int32 (m, cells), 0..native_factor."""
         low, high = (READABLE_LOW, READABLE_HIGH) if self.outline else (0, 0)
         near = jnp.arange(cells, dtype=jnp.int32) * self.native_factor
         begin = jnp.maximum(corners[:, None] + low, near)
         end = jnp.minimum(corners[:, None] + self.window - high, near + self.native_factor)
-        shown: jax.Array = jnp.clip(end - begin, 0, self.native_factor) / jnp.float32(self.native_factor)
-        return shown.astype(jnp.float32)
+        return jnp.clip(end - begin, 0, self.native_factor).astype(jnp.int32)
 
 
 @pytree
@@ -128,8 +131,8 @@ class Candidates:
 
     moves_x: int32 (X,), moves_y: int32 (Y,): strides to go, negative = left or up. distance: int32 (Y, X),
     moves needed. valid: bool (Y, X): neither the current window nor a farther copy of another candidate.
-    rows: float32 (Y, native height), columns: float32 (X, n, native width): shares of the native pixels'
-    sides that each window shows; a window shows their outer product.
+    rows: int32 (Y, native height), columns: int32 (X, n, native width): canvas pixels of the native pixels' sides that
+    each window shows, 0..factor; a window shows their outer product. factor: static, canvas pixels per native pixel.
     """
 
     moves_x: jax.Array
@@ -138,10 +141,14 @@ class Candidates:
     valid: jax.Array
     rows: jax.Array
     columns: jax.Array
+    factor: int = static_field(default=8)
 
     def shown(self, weights: jax.Array) -> jax.Array:
         """Sum of the weights that each window shows: float32 (n, native height, native width) -> (Y, X)."""
-        return jnp.einsum("yr,nrc,xnc->yx", self.rows, weights, self.columns)
+        rows, columns = (
+            pixels.astype(jnp.float32) / jnp.float32(self.factor) for pixels in (self.rows, self.columns)
+        )
+        return jnp.einsum("yr,nrc,xnc->yx", rows, weights, columns)
 
 
 def candidates(geometry: Geometry, xy: jax.Array) -> Candidates:
@@ -152,14 +159,15 @@ def candidates(geometry: Geometry, xy: jax.Array) -> Candidates:
     x, moves_x, new_x = _axis(xy[0], geometry.limit_x, geometry.stride)
     y, moves_y, new_y = _axis(xy[1], geometry.limit_y, geometry.stride)
     distance = jnp.abs(moves_y)[:, None] + jnp.abs(moves_x)[None, :]
-    columns = geometry.coverage(x, geometry.num_digits * geometry.native_width)
+    columns = geometry.shown(x, geometry.num_digits * geometry.native_width)
     return Candidates(
         moves_x=moves_x,
         moves_y=moves_y,
         distance=distance,
         valid=new_y[:, None] & new_x[None, :] & (distance > 0),
-        rows=geometry.coverage(y, geometry.native_height),
+        rows=geometry.shown(y, geometry.native_height),
         columns=columns.reshape(-1, geometry.num_digits, geometry.native_width),
+        factor=geometry.native_factor,
     )
 
 
@@ -176,8 +184,8 @@ def _axis(position: jax.Array, limit: int, stride: int) -> tuple[jax.Array, jax.
 def direction_to_best(options: Candidates, values: jax.Array, gains: jax.Array) -> jax.Array:
     """The first move towards the valid candidate of the highest value: int32 (), a direction 0..3.
 
-    values: float32 (Y, X), what is maximised. gains: float32 (Y, X), what a window shows by itself: where
-    the way there may begin along either axis, it begins where more is seen on the first step.
+    values: float32 (Y, X), what is maximised; the first of equals. gains: float32 or int32 (Y, X), what a window
+    shows by itself: where the way there may begin along either axis, it begins where more is seen on the first step.
     """
     best = jnp.argmax(jnp.where(options.valid, values, -jnp.inf))
     row, column = best // values.shape[1], best % values.shape[1]
@@ -185,8 +193,9 @@ def direction_to_best(options: Candidates, values: jax.Array, gains: jax.Array) 
     step_y = jnp.sign(options.moves_y[row])
     here_x = jnp.argmin(jnp.abs(options.moves_x))
     here_y = jnp.argmin(jnp.abs(options.moves_y))
-    gain_x = jnp.where(step_x != 0, gains[here_y, here_x + step_x], -jnp.inf)
-    gain_y = jnp.where(step_y != 0, gains[here_y + step_y, here_x], -jnp.inf)
+    least = jnp.min(gains) - 1  # where no step is along an axis; a whole number stays one
+    gain_x = jnp.where(step_x != 0, gains[here_y, here_x + step_x], least)
+    gain_y = jnp.where(step_y != 0, gains[here_y + step_y, here_x], least)
     horizontal = jnp.where(step_x > 0, Kind.RIGHT, Kind.LEFT)
     vertical = jnp.where(step_y > 0, Kind.DOWN, Kind.UP)
     return jnp.where(gain_x >= gain_y, horizontal, vertical).astype(jnp.int32)

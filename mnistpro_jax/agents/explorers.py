@@ -5,23 +5,20 @@ An explorer never answers; a policy decides when enough was seen. All are writte
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
+from mnistpro_jax.agents import exact
 from mnistpro_jax.agents.base import Candidates, Geometry, candidates, direction_to_best
-from mnistpro_jax.agents.reader import (
-    Beliefs,
-    EmpiricalBayesReader,
-    Posterior,
-    Reader,
-    log_odds,
-    stroke_shares,
-)
+from mnistpro_jax.agents.expected_gain import expected_gain, gain_per_nat, systematic_resample
+from mnistpro_jax.agents.reader import Beliefs, EmpiricalBayesReader, Posterior, Reader
 from mnistpro_jax.env.types import Kind, Observation, pytree, static_field
 
-_BLOCK = 256  # particles per block of the two-stage search in systematic_resample
+_DOUBT_BITS = 12
+_SPARE_BITS = 6  # of a shown window: 24 - 6 + 12 bits are left, weighed by doubt
 
 
 @pytree
@@ -39,8 +36,13 @@ class Sight:
     @property
     def unseen(self) -> jax.Array:
         """Hidden share of every native pixel of each digit, float32 (n, native height, native width)."""
+        return self.hidden.astype(jnp.float32) / jnp.float32(self.reader.cell)
+
+    @property
+    def hidden(self) -> jax.Array:
+        """Hidden canvas pixels of every native pixel of each digit, int32 (n, native height, native width)."""
         revealed: jax.Array = self.reader.split(self.observation.view.revealed)
-        return jnp.subtract(jnp.float32(1), revealed)
+        return jnp.subtract(jnp.int32(self.reader.cell), revealed.astype(jnp.int32))
 
 
 class Explorer(Protocol):
@@ -68,8 +70,10 @@ class RandomWalk:
         moves = jnp.arange(4, dtype=jnp.int32)
         ends = jax.vmap(self.geometry.move, in_axes=(None, 0))(sight.observation.xy, moves)
         useful = jnp.any(ends != sight.observation.xy, axis=-1)
-        logits = jnp.where(useful | ~jnp.any(useful), jnp.float32(0), -jnp.inf)
-        return jax.random.categorical(key, logits).astype(jnp.int32), memory
+        useful = useful | ~jnp.any(useful)
+        chosen = exact.draw(key, jnp.sum(useful, dtype=jnp.int32))
+        # The first move that has so many useful ones before it, itself among them.
+        return jnp.sum(jnp.cumsum(useful, dtype=jnp.int32) <= chosen, dtype=jnp.int32), memory
 
 
 @pytree
@@ -134,6 +138,9 @@ class PriorCoverage:
     A window is worth the reader's ``information`` (variance of the training set's strokes) that it would
     newly show, discounted by the moves it takes. Each digit's half is weighed by how unsure it still is.
 
+    Gains are whole numbers, so that the same beliefs make the same choice on every machine; confidences count in steps
+    of 1 / 4096.
+
     discount: float32 (), per move beyond the first, in (0, 1]. floor: float32 (), weight of a digit that is
     certain, in [0, 1].
     """
@@ -150,12 +157,27 @@ class PriorCoverage:
         """See ``Explorer``."""
         options = candidates(self.geometry, sight.observation.xy)
         gains = self.gains(options, sight)
-        return direction_to_best(options, gains * discounts(options, self.discount), gains), memory
+        return direction_to_best(options, discounted(gains, options, self.discount), gains), memory
 
     def gains(self, options: Candidates, sight: Sight) -> jax.Array:
-        """Unseen information in each candidate window, float32 (Y, X); at most n, in digits' worth."""
-        doubt = self.floor + (jnp.float32(1) - self.floor) * (jnp.float32(1) - sight.posterior.confidences)
-        return options.shown(doubt[:, None, None] * sight.reader.information * sight.unseen)
+        """Unseen information in each candidate window, int32 (Y, X): ``worth`` is that of a whole unseen digit."""
+        information_bits, axis_bits = _coverage_bits(options.factor)
+        information = exact.on_grid(sight.reader.information, information_bits)
+        # Rows, then columns: factor ** 3 * information is within 2 ** 24; so is the second sum after the shift.
+        by_row = exact.whole(exact.product("yr,nrc,nrc->nyc", options.rows, sight.hidden, information[None]))
+        shown = exact.whole(exact.product("nyc,xnc->nyx", by_row >> axis_bits, options.columns))
+        certain = exact.on_grid(sight.posterior.confidences, _DOUBT_BITS)
+        unsure, least = jnp.int32(1 << _DOUBT_BITS) - certain, exact.on_grid(self.floor, _DOUBT_BITS)
+        doubt = least + (((jnp.int32(1 << _DOUBT_BITS) - least) * unsure) >> _DOUBT_BITS)
+        weighed = ((shown >> _SPARE_BITS) * doubt[:, None, None]) >> (_DOUBT_BITS - 2)
+        return jnp.sum(weighed, axis=0, dtype=jnp.int32)
+
+    @property
+    def worth(self) -> int:
+        """Gain of a wholly unseen digit of which nothing is known, about 2 ** 20."""
+        factor = self.geometry.native_factor
+        information_bits, axis_bits = _coverage_bits(factor)
+        return (factor**4 << information_bits) >> (axis_bits + _SPARE_BITS - 2)
 
 
 @pytree
@@ -166,7 +188,7 @@ class InformationGain:
     the truth: what a candidate window would show of it re-weighs the others, and the entropy of their
     classes says how unsure the reader would be then. The mean drop of entropy over the particles is the
     window's gain in nats (summed over digits), discounted by the moves it takes. Once all particles agree
-    every gain is zero, therefore ``coverage`` adds the prior's unseen information.
+    every gain is zero, therefore ``coverage`` adds the prior's unseen information. All gains are whole numbers.
 
     discount: float32 (), per move beyond the first. tie_break: float32 (), nats that a whole unseen digit is
     worth.
@@ -185,82 +207,46 @@ class InformationGain:
         """See ``Explorer``."""
         options = candidates(self.coverage.geometry, sight.observation.xy)
         gains = self.information(key, options, sight)
-        gains = gains + self.tie_break * self.coverage.gains(options, sight)
-        return direction_to_best(options, gains * discounts(options, self.discount), gains), memory
+        # Rounded down before it is added: multiply and add may be one instruction or two.
+        worth = self.tie_break * jnp.float32(gain_per_nat(self.particles) / self.coverage.worth)
+        extra = jnp.floor(self.coverage.gains(options, sight).astype(jnp.float32) * worth)
+        gains = gains + extra.astype(jnp.int32)
+        return direction_to_best(options, discounted(gains, options, self.discount), gains), memory
 
     def information(self, key: jax.Array, options: Candidates, sight: Sight) -> jax.Array:
-        """Expected drop of the answer's entropy for each candidate window, nats, float32 (Y, X)."""
-        reader, posterior, unseen = sight.reader, sight.posterior, sight.unseen
+        """Expected drop of the answer's entropy for each candidate window, int32 (Y, X).
+
+        In 1 / ``gain_per_nat(particles)`` nats.
+        """
+        reader, posterior, hidden = sight.reader, sight.posterior, sight.hidden
         if not (isinstance(reader, EmpiricalBayesReader) and isinstance(posterior, Posterior)):
             raise TypeError("information gain needs a reader whose hypotheses are images (build_reader)")
-        keys = jax.random.split(key, unseen.shape[0])
+        keys = jax.random.split(key, hidden.shape[0])
         resample = jax.vmap(systematic_resample, in_axes=(0, 0, None))
-        drawn = resample(keys, posterior.log_weights, self.particles)
-        total = jnp.zeros(options.distance.shape, jnp.float32)
-        for digit in range(unseen.shape[0]):
+        drawn = resample(keys, posterior.weights, self.particles)
+        total = jnp.zeros(options.distance.shape, jnp.int32)
+        for digit in range(hidden.shape[0]):
             chosen = drawn[digit]
             total += expected_gain(
                 reader.templates[chosen],
                 reader.one_hot[chosen],
-                posterior.temperature[digit],
-                unseen[digit],
+                posterior.rate[digit],
+                hidden[digit],
                 options.rows,
                 options.columns[:, digit],
+                options.factor,
+                self.coverage.geometry.window,
             )
         return total
 
 
-def expected_gain(
-    templates: jax.Array,
-    one_hot: jax.Array,
-    temperature: jax.Array,
-    unseen: jax.Array,
-    rows: jax.Array,
-    columns: jax.Array,
-) -> jax.Array:
-    """Expected drop of class entropy under K equally likely images, for every window: nats, float32 (Y, X).
-
-    templates: uint8 (K, h, w) counts. one_hot: float32 (K, C), their classes. temperature: float32 ().
-    unseen: float32 (h, w), hidden share of each native pixel. rows: float32 (Y, h), columns: float32 (X, w).
-    """
-    shares = stroke_shares(templates)
-    stroke, background = log_odds(templates)
-    # Log-likelihood of hypothesis j where k is the truth, over the newly seen share of each window's pixels.
-    # Rows are contracted first: the K x K product is then taken once per row of windows, not once per window.
-    by_row = jnp.einsum("yr,rc,krc,jrc->ycjk", rows, unseen, shares, stroke)
-    per_truth = jnp.einsum("xc,ycjk->yxjk", columns, by_row)
-    for_all = jnp.einsum("yr,rc,jrc,xc->yxj", rows, unseen, background, columns)
-    log_weights = temperature * (per_truth + for_all[..., None])
-    weights = jax.nn.softmax(log_weights, axis=2)
-    after = _entropy(jnp.einsum("yxjk,jc->yxkc", weights, one_hot))
-    return _entropy(jnp.mean(one_hot, axis=0)) - jnp.mean(after, axis=-1)
+def discounted(gains: jax.Array, options: Candidates, discount: jax.Array) -> jax.Array:
+    """What windows are worth after the moves they take, float32 (Y, X): whole gains times one rounded factor."""
+    rows, columns = options.distance.shape
+    factors = exact.powers(discount, rows + columns)
+    return gains.astype(jnp.float32) * factors[jnp.maximum(options.distance - 1, 0)]
 
 
-def systematic_resample(key: jax.Array, log_weights: jax.Array, count: int) -> jax.Array:
-    """``count`` indices in proportion to the weights, evenly spaced along their sum: int32 (count,), rising.
-
-    log_weights: float32 (N,). An image of weight w is drawn floor(count w) or that plus one times.
-    """
-    # Two stages, blocks and then images of a block: a running sum over all N would cost more than reading.
-    size = log_weights.shape[0]
-    padded = jnp.pad(log_weights, (0, -size % _BLOCK), constant_values=-jnp.inf)
-    weights = jnp.exp(padded - jnp.max(log_weights)).reshape(-1, _BLOCK)
-    block_ends = jnp.cumsum(jnp.sum(weights, axis=-1))
-    offsets = jnp.arange(count, dtype=jnp.float32) + jax.random.uniform(key, (), jnp.float32)
-    targets = offsets / jnp.float32(count) * block_ends[-1]
-    block = jnp.sum(block_ends[None, :] <= targets[:, None], axis=-1, dtype=jnp.int32)
-    block = jnp.minimum(block, weights.shape[0] - 1)
-    begin = jnp.where(block > 0, block_ends[block - 1], jnp.float32(0))
-    inside = begin[:, None] + jnp.cumsum(weights[block], axis=-1)
-    within = jnp.sum(inside <= targets[:, None], axis=-1, dtype=jnp.int32)
-    return jnp.minimum(block * _BLOCK + jnp.minimum(within, _BLOCK - 1), size - 1).astype(jnp.int32)
-
-
-def discounts(options: Candidates, discount: jax.Array) -> jax.Array:
-    """What a window's gain counts for after the moves it takes, float32 (Y, X): 1 for a neighbour."""
-    return discount ** (options.distance - 1).astype(jnp.float32)
-
-
-def _entropy(probabilities: jax.Array) -> jax.Array:
-    """Entropy in nats along the last axis."""
-    return jnp.sum(jax.scipy.special.entr(probabilities), axis=-1)
+def _coverage_bits(factor: int) -> tuple[int, int]:
+    """(bits of information, so that factor ** 3 times it stays exact; bits of factor)."""
+    return 24 - math.ceil(3 * math.log2(factor)), math.ceil(math.log2(factor))

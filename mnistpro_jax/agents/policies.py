@@ -27,8 +27,9 @@ class UniformRandom:
     def act(self, key: jax.Array, observation: Observation, carry: Any) -> tuple[Action, Any]:
         """See ``base.Policy``."""
         kind_key, move_key, digits_key = jax.random.split(key, 3)
-        moves = 4.0 / (4.0 + float(self.num_classes) ** self.num_digits)
-        moving = jax.random.uniform(kind_key, (), jnp.float32) < jnp.float32(moves)
+        # In whole numbers: floats would not hold the share of 4 among very many.
+        moves = (4 << 32) // (4 + self.num_classes**self.num_digits)
+        moving = jax.random.bits(kind_key, (), jnp.uint32) < jnp.uint32(moves)
         move = jax.random.randint(move_key, (), 0, 4, jnp.int32)
         digits = jax.random.randint(digits_key, (self.num_digits,), 0, self.num_classes, jnp.int32)
         return Action(jnp.where(moving, move, Kind.ANSWER).astype(jnp.int32), digits), carry

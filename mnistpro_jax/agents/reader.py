@@ -15,7 +15,8 @@ the same through 256 directions                            69.5 / 88.2 / 92.3 / 
 the same through 128 directions                            64.7 / 87.6 / 91.5 / 96.0 / 97.5
 =========================================================  ================================
 
-The low rank costs nothing and makes the product three times cheaper than the plain one of 784 pixels. The
+The low rank costs nothing and makes the product three times cheaper than the plain one of 784 pixels. All numbers that
+a choice hangs on are whole (``agents.exact``): machines that add in another order read the same. The
 temperature falls as more is seen: the best one went from 0.55 after one window to 0.17 on the whole canvas,
 which the power law follows (on 1,600 images, mean negative log-likelihood over 1 to 16 windows and the whole
 canvas: 0.242 for (0.18, 0.5) and 0.243 for (0.15, 0.6); 0.249 for (0.18, 0.4)). On 10,000 test episodes of
@@ -30,28 +31,30 @@ are likelier starts (within noise).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+import functools
+import math
+from typing import TYPE_CHECKING, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mnistpro_jax.env import bitmap, pipeline
+from mnistpro_jax.agents import exact
+from mnistpro_jax.agents.likelihood import PER_NAT, TEMPLATE_FACTOR, factorise, native_counts
 from mnistpro_jax.env.types import FusedCanvas, pytree, static_field
 
 if TYPE_CHECKING:
     from mnistpro_jax.data import Dataset
 
-FLOOR = 0.02  # no template is surer than this of any pixel
-BLUR = (0.166, 0.668, 0.166)  # a Gaussian of 0.6 native pixels: strokes are displaced by about that much
 RANK = 256
 TEMPERATURE = 0.17
 TEMPERATURE_EXPONENT = 0.6
-_FACTOR = 8  # templates are counts over 8 x 8 published pixels whatever the canvas size
-_CHUNK = 1024
-_BASIS_IMAGES = 12_000  # images that the directions are found from
+_SEEN_STEPS = 4096  # of the share of information seen, in the table of rates
+_LEAST_SEEN = 0.02  # below 2 % nearly nothing was seen; the bound keeps the power finite
+_INFORMATION_BITS = 16
+_FRACTION_BITS = 26  # of the exponent of a weight: 20 << 26 is below 2 ** 31
+_PROJECTION_LIMIT = 8192  # longest projection of any evidence: as many bits as the codes get
 
 
 class Beliefs:
@@ -75,7 +78,10 @@ class Beliefs:
     @property
     def confidence(self) -> jax.Array:
         """Probability that the whole answer is right, float32 (): digits are independent."""
-        return jnp.prod(self.confidences, axis=-1)
+        confidences = (
+            self.confidences
+        )  # multiplied from left to right: a reduction's order is the compiler's choice
+        return functools.reduce(jnp.multiply, [confidences[..., k] for k in range(confidences.shape[-1])])
 
 
 class Reader(Protocol):
@@ -93,33 +99,37 @@ class Reader(Protocol):
         """What the revealed pixels say about each digit."""
 
     def split(self, counts: jax.Array) -> jax.Array:
-        """Counts of a canvas as shares of each digit: (h, n * w) -> float32 (n, h, w), 0..1."""
+        """Counts of a canvas by digit: (h, n * w) -> (n, h, w)."""
 
 
 @pytree
 class Posterior(Beliefs):
     """What the reader believes of each of n digits.
 
-    log_weights: float32 (n, N), log posterior of every image of the bank. classes: float32 (n, C), posterior
-    of every class, summing to 1. temperature: float32 (n,), what the log-likelihood was multiplied by.
+    weights: int32 (n, N), posterior of every image of the bank in proportion, the best at 2 ** ``half_bits`` squared.
+    classes: float32 (n, C), posterior of every class, summing to 1. rate: int32 (n,), halvings of a weight per nat of
+    log-likelihood, in 2 ** -12.
     """
 
-    log_weights: jax.Array
+    weights: jax.Array
     classes: jax.Array
-    temperature: jax.Array
+    rate: jax.Array
 
 
 @pytree
 class EmpiricalBayesReader:
     """Posterior over a bank of images, from the native counts of a fused canvas.
 
-    basis: float32 (2 P, R), P native pixels of a digit: maps evidence (stroke share, revealed share) to R
-    directions. codes: float32 (R, N), log-likelihood of the bank along them. one_hot: float32 (N, C),
-    labels: int32 (N,). templates: uint8 (N, native height, native width), stroke pixels per native pixel,
-    0..64. information: float32 (native height, native width), share of the bank's variance in each native
-    pixel, summing to 1. temperature, exponent: float32 (): the log-likelihood is multiplied by temperature *
-    seen ** -exponent, where seen is the share of ``information`` revealed: few pixels are close to
-    independent, many are not. cell: static, canvas pixels per native pixel, squared.
+    Every number that a choice hangs on is whole (``agents.exact``), so that all machines believe the same.
+
+    basis: float32 (2 P, R), P native pixels of a digit: maps evidence (stroke pixels, revealed pixels) to R directions.
+    codes: float32 (R, N), log-likelihood of the bank along them. Both hold whole numbers. one_hot: float32 (N, C),
+    labels: int32 (N,). templates: uint8 (N, native height, native width), stroke pixels per native pixel, 0..64.
+    information: float32 (native height, native width), share of the bank's variance in each native pixel, summing to 1.
+    rates: int32 (4097,), by the share of ``information`` revealed: few pixels are close to independent, many are not,
+    so that the log-likelihood is multiplied by temperature * seen ** -exponent. per_nat: int32 (), steps of a score.
+    cell: static, canvas pixels per native pixel, squared. shift: static, bits that projections are shortened by.
+    half_bits: static, half the bits of a weight.
     """
 
     basis: jax.Array
@@ -128,9 +138,11 @@ class EmpiricalBayesReader:
     labels: jax.Array
     templates: jax.Array
     information: jax.Array
-    temperature: jax.Array
-    exponent: jax.Array
-    cell: int = static_field(default=_FACTOR**2)
+    rates: jax.Array
+    per_nat: jax.Array
+    cell: int = static_field(default=TEMPLATE_FACTOR**2)
+    shift: int = static_field(default=0)
+    half_bits: int = static_field(default=9)
 
     @property
     def num_classes(self) -> int:
@@ -143,27 +155,44 @@ class EmpiricalBayesReader:
         fused: uint8 (native height, n * native width) counts. Mapped over a batch of B episodes this is one
         product (B n, R) @ (R, N).
         """
-        stroke, revealed = self.split(fused.stroke), self.split(fused.revealed)
-        evidence = jnp.concatenate([_flat(stroke), _flat(revealed)], axis=-1)
-        seen = jnp.einsum("nrc,rc->n", revealed, self.information)
-        # Below 2 % nearly nothing was seen; the bound keeps the power finite.
-        temperature = self.temperature * jnp.maximum(seen, jnp.float32(0.02)) ** -self.exponent
-        scores = (temperature[:, None] * (evidence @ self.basis)) @ self.codes
-        log_weights = jax.nn.log_softmax(scores, axis=-1)
-        classes = jnp.exp(log_weights) @ self.one_hot
-        classes = classes / jnp.sum(classes, axis=-1, keepdims=True)
-        return Posterior(log_weights, classes, temperature)
+        scores = self.scores(fused)
+        rate = self.rate(self.split(fused.revealed))
+        distance = jnp.max(scores, axis=-1, keepdims=True) - scores
+        per_step = jnp.maximum((rate << (_FRACTION_BITS - exact.RATE_BITS)) // self.per_nat, 1)
+        weights = exact.halved(distance, per_step[:, None], _FRACTION_BITS, 2 * self.half_bits)
+        # Sums of half the bits are exact: images of a class times 2 ** half_bits are at most 2 ** 24.
+        low_bits = jnp.int32((1 << self.half_bits) - 1)
+        high = exact.product("nk,kc->nc", weights >> self.half_bits, self.one_hot)
+        low = exact.product("nk,kc->nc", weights & low_bits, self.one_hot)
+        classes = high * jnp.float32(1 << self.half_bits) + low  # rounded once: the product is exact
+        # In a stated order: what a reduction adds first is the compiler's choice.
+        total = functools.reduce(jnp.add, [classes[:, k] for k in range(self.num_classes)])
+        return Posterior(weights, classes / total[:, None], rate)
+
+    def scores(self, fused: FusedCanvas) -> jax.Array:
+        """Log-likelihood of every image but for a constant, int32 (n, N), in 1 / ``per_nat`` nats."""
+        evidence = [_flat(self.split(counts)) for counts in (fused.stroke, fused.revealed)]
+        projected = exact.whole(exact.product("np,pr->nr", jnp.concatenate(evidence, axis=-1), self.basis))
+        half = jnp.int32((1 << self.shift) >> 1)
+        return exact.whole(exact.product("nr,rk->nk", (projected + half) >> self.shift, self.codes))
+
+    def rate(self, revealed: jax.Array) -> jax.Array:
+        """Halvings of a weight per nat, in 2 ** -12, from the revealed counts of each digit: int32 (n,)."""
+        # At most 225 * 2 ** 16, therefore exact.
+        information = exact.on_grid(self.information, _INFORMATION_BITS)
+        seen = exact.whole(exact.product("nrc,rc->n", revealed, information))
+        steps = seen // jnp.int32((self.cell << _INFORMATION_BITS) // _SEEN_STEPS)
+        return self.rates[jnp.clip(steps, 0, _SEEN_STEPS)]
 
     def split(self, counts: jax.Array) -> jax.Array:
-        """Counts of a canvas as shares of each digit: (h, n * w) -> float32 (n, h, w), 0..1."""
+        """Counts of a canvas by digit: (h, n * w) -> (n, h, w)."""
         height, width = self.information.shape
         if counts.ndim != 2 or counts.shape[0] != height or counts.shape[1] % width:
             raise ValueError(
                 f"the canvas has shape {counts.shape}; expected ({height}, {width} n) counts per native "
                 "pixel: use observation 'canvas'"
             )
-        shares: jax.Array = counts.astype(jnp.float32) / jnp.float32(self.cell)
-        return shares.reshape(height, -1, width).swapaxes(0, 1)
+        return counts.reshape(height, -1, width).swapaxes(0, 1)
 
 
 def full_read(reader: Reader, stroke: jax.Array) -> Beliefs:
@@ -180,7 +209,7 @@ def build_reader(
     rank: int = RANK,
     temperature: float = TEMPERATURE,
     exponent: float = TEMPERATURE_EXPONENT,
-    native_factor: int = _FACTOR,
+    native_factor: int = TEMPLATE_FACTOR,
 ) -> EmpiricalBayesReader:
     """The reader whose hypotheses are the images of ``dataset`` (seconds for 60,000; 120 MB).
 
@@ -192,106 +221,76 @@ def build_reader(
     if not 1 <= native_factor <= 15:
         raise ValueError(f"native_factor is {native_factor}; expected 1 to 15 (counts are 8 bits)")
     templates = native_counts(dataset.images)
-    count = len(templates)
-    shares = templates.reshape(count, -1).astype(np.float32) / np.float32(_FACTOR**2)
-    mean = shares.mean(axis=0, dtype=np.float64)
-    variance = np.square(shares, out=shares).mean(axis=0, dtype=np.float64) - mean**2
-    information = np.maximum(variance, 1e-12)
-    basis, codes = _factorise(templates, rank)
+    cell = native_factor**2
+    largest = int(np.bincount(dataset.labels).max())
+    half_bits = min(9, 24 - largest.bit_length())
+    if half_bits < 4:
+        raise ValueError(
+            f"a class has {largest} images; expected fewer than {1 << 20}: take a part of the bank"
+        )
+    basis, codes, per_nat, shift = _integer_factors(templates, rank, cell)
     return EmpiricalBayesReader(
         basis=jnp.asarray(basis, jnp.float32),
-        codes=jnp.asarray(codes, jnp.float32),
+        codes=jnp.asarray(codes),
         one_hot=jnp.asarray(np.eye(dataset.num_classes, dtype=np.float32)[dataset.labels]),
         labels=jnp.asarray(dataset.labels, jnp.int32),
         templates=jnp.asarray(templates, jnp.uint8),
-        information=jnp.asarray((information / information.sum()).reshape(templates.shape[1:]), jnp.float32),
-        temperature=jnp.asarray(temperature, jnp.float32),
-        exponent=jnp.asarray(exponent, jnp.float32),
-        cell=native_factor**2,
+        information=jnp.asarray(_information(templates)),
+        rates=jnp.asarray(_rates(temperature, exponent)),
+        per_nat=jnp.asarray(per_nat, jnp.int32),
+        cell=cell,
+        shift=shift,
+        half_bits=half_bits,
     )
 
 
-def native_counts(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Stroke pixels of the published canvas in each native pixel, 0..64: uint8 (N, 28, 28) for the same."""
-    return _in_chunks(_native_counts, images)
+def _integer_factors(
+    templates: NDArray[np.uint8], rank: int, cell: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32], int, int]:
+    """(basis, codes, score steps per nat, shift of projections), on grids so fine that all sums are just exact.
 
-
-@jax.jit
-def _native_counts(images: jax.Array) -> jax.Array:
-    words = pipeline.packed_strokes(images, _FACTOR)  # (N, words, 224)
-    per_word = bitmap.WORD_BITS // _FACTOR
-    octets = [(words >> jnp.uint32(_FACTOR * k)) & jnp.uint32(0xFF) for k in range(per_word)]
-    bits = jax.lax.population_count(jnp.stack(octets, axis=2))  # (N, words, per word, 224)
-    cells = bits.reshape(len(images), pipeline.NATIVE, pipeline.NATIVE, _FACTOR).sum(-1, dtype=jnp.uint32)
-    return cells.swapaxes(-1, -2).astype(jnp.uint8)
-
-
-def stroke_shares(templates: jax.Array) -> jax.Array:
-    """Templates' counts as shares of a native pixel, float32, 0..1."""
-    return jnp.divide(templates.astype(jnp.float32), jnp.float32(_FACTOR**2))
-
-
-def log_odds(templates: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Bernoulli terms of templates: counts (..., h, w) -> float32 (..., h, w) twice.
-
-    A revealed share r with stroke share s of a native pixel adds s * first + r * second to the
-    log-likelihood.
+    No partial sum of a product passes the product of the lengths of its vectors (Cauchy and Schwarz).
     """
-    shares = stroke_shares(templates)
-    for axis in (-1, -2):
-        padding = [(0, 0)] * shares.ndim
-        padding[axis] = (1, 1)
-        padded = jnp.pad(shares, padding)
-        size = shares.shape[axis]
-        shares = sum(
-            (
-                jnp.float32(tap) * jax.lax.slice_in_dim(padded, k, k + size, axis=axis % shares.ndim)
-                for k, tap in enumerate(BLUR)
-            ),
-            start=jnp.zeros((), jnp.float32),
-        )
-    stroke = jnp.float32(FLOOR) + jnp.float32(1 - 2 * FLOOR) * shares
-    return jnp.log(stroke) - jnp.log1p(-stroke), jnp.log1p(-stroke)
+    terms = 2 * math.prod(templates.shape[1:])
+    # Evidence is 0..cell, a direction 1 long: the sum of its parts is at most the root of their number.
+    grid = 1 << math.floor(math.log2((exact.EXACT / cell - terms / 2) / math.sqrt(terms)))
+    basis, codes = factorise(templates, rank, grid)
+    stretch = grid + math.sqrt(basis.size) / 2 + 1  # largest singular value: rounding adds at most the second
+    longest = stretch * cell * math.sqrt(terms)
+    shift = max(0, math.ceil(math.log2(longest / _PROJECTION_LIMIT)))
+    longest = longest / (1 << shift) + math.sqrt(basis.shape[1]) / 2
+    unit = grid * PER_NAT  # of the codes in a nat
+    length = math.sqrt(float(np.max(np.einsum("rk,rk->k", codes, codes, dtype=np.float64))))
+    # As many steps to a nat as the lengths leave room for; rounding makes codes longer by half a step each.
+    room = exact.EXACT / longest - math.sqrt(basis.shape[1]) / 2
+    steps = max(1, math.floor(room * unit / max(length, 1.0)))
+    steps = min(steps, unit)
+    scaled = codes.view(np.float32)  # in place: as large as the bank's own codes
+    for start in range(0, codes.shape[1], 4096):
+        part = slice(start, start + 4096)
+        scaled[:, part] = np.rint(codes[:, part].astype(np.float64) * steps / unit)
+    return basis, scaled, max(1, (cell * grid * steps) >> shift), shift
 
 
-def _factorise(templates: NDArray[np.uint8], rank: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Low-rank factors (2 P, R) and (R, N) of the bank's log-likelihood terms, less their mean.
-
-    The mean over the bank adds the same to every image's score, so that the softmax does not see it. The
-    directions are the principal ones, exact for rank 2 P, found from an even sample of the bank.
-    """
-    sample = _in_chunks(_terms, templates[:: -(-len(templates) // _BASIS_IMAGES)])
-    mean = sample.mean(axis=0)
-    centred = sample - mean
-    if len(centred) < centred.shape[1]:  # fewer images than terms: the same through the smaller matrix
-        wide = centred.astype(np.float64)
-        energies, mixtures = np.linalg.eigh(wide @ wide.T)
-        kept = energies > 1e-9 * energies[-1]
-        vectors = wide.T @ (mixtures[:, kept] / np.sqrt(energies[kept]))
-    else:
-        vectors = np.linalg.eigh(centred.T @ centred)[1]
-    basis = np.ascontiguousarray(vectors[:, ::-1][:, :rank], np.float32)
-    codes = np.empty((basis.shape[1], len(templates)), np.float32)
-    for start in range(0, len(templates), _CHUNK):  # the terms of the whole bank would take 380 MB
-        chunk = _in_chunks(_terms, templates[start : start + _CHUNK]) - mean
-        codes[:, start : start + _CHUNK] = basis.T @ chunk.T
-    return basis, codes
+def _information(templates: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Share of the variance in each native pixel, from exact sums."""
+    count = len(templates)
+    flat = templates.reshape(count, -1)
+    sums = flat.sum(axis=0, dtype=np.int64)
+    squares = np.zeros_like(sums)
+    for start in range(0, count, 4096):
+        squares += np.square(flat[start : start + 4096], dtype=np.int32).sum(axis=0, dtype=np.int64)
+    variance = np.maximum(count * squares - sums**2, 1)
+    shares = variance.astype(np.float64) / float(variance.sum())
+    return shares.reshape(templates.shape[1:]).astype(np.float32)
 
 
-@jax.jit
-def _terms(templates: jax.Array) -> jax.Array:
-    """What evidence is multiplied by: counts (N, h, w) -> float32 (N, 2 P)."""
-    return jnp.concatenate([_flat(part) for part in log_odds(templates)], axis=-1)
-
-
-def _in_chunks(function: Callable[[jax.Array], jax.Array], images: NDArray[np.uint8]) -> NDArray[Any]:
-    """A function of many images, a fixed number at a time: bounded memory, and one compilation."""
-    parts = []
-    for start in range(0, len(images), _CHUNK):
-        chunk = images[start : start + _CHUNK]
-        padded = np.pad(chunk, ((0, _CHUNK - len(chunk)), (0, 0), (0, 0)))
-        parts.append(np.asarray(function(jnp.asarray(padded)))[: len(chunk)])
-    return np.concatenate(parts)
+def _rates(temperature: float, exponent: float) -> NDArray[np.int32]:
+    """Halvings of a weight per nat by the share of information seen, int32 (4097,), in 2 ** -12."""
+    seen = np.minimum((np.arange(_SEEN_STEPS + 1) + 0.5) / _SEEN_STEPS, 1)
+    per_nat = temperature * np.maximum(seen, _LEAST_SEEN) ** -exponent / math.log(2)
+    rates = np.rint(np.ldexp(per_nat, exact.RATE_BITS))
+    return np.clip(rates, 1, (1 << 17) - 1).astype(np.int32)  # shifted by 14 bits it stays below 2 ** 31
 
 
 def _flat(pixels: jax.Array) -> jax.Array:

@@ -38,18 +38,18 @@ class LearnedReader:
 
     def posterior(self, fused: FusedCanvas) -> DigitBeliefs:
         """What the revealed pixels say. fused: uint8 (28, 28 n) counts."""
-        shares = jnp.stack([self.split(fused.stroke), self.split(fused.revealed)], axis=-1)
+        counts = jnp.stack([self.split(fused.stroke), self.split(fused.revealed)], axis=-1)
+        shares = counts.astype(jnp.float32) / jnp.float32(self.cell)
         logits = self.network.apply(self.params, shares)
         assert isinstance(logits, jax.Array)
         return DigitBeliefs(jax.nn.softmax(logits / self.temperature, axis=-1))
 
     def split(self, counts: jax.Array) -> jax.Array:
-        """Counts of a canvas as shares of each digit: (h, n * w) -> float32 (n, h, w), 0..1."""
+        """Counts of a canvas by digit: (h, n * w) -> (n, h, w)."""
         height, width = self.information.shape
         if counts.ndim != 2 or counts.shape[0] != height or counts.shape[1] % width:
             raise ValueError(
                 f"the canvas has shape {counts.shape}; this reader was trained on ({height}, {width} n) counts per "
                 "native pixel: use observation 'canvas' and a canvas of the published proportions"
             )
-        shares: jax.Array = counts.astype(jnp.float32) / jnp.float32(self.cell)
-        return shares.reshape(height, -1, width).swapaxes(0, 1)
+        return counts.reshape(height, -1, width).swapaxes(0, 1)
