@@ -21,7 +21,7 @@ _RATE_LIMIT_BITS = 13  # a distance is shortened until a nat has at most so many
 
 def gain_per_nat(particles: int) -> float:
     """Steps of ``expected_gain`` in a nat."""
-    bits, weight_bits, fine = _resolution(particles)
+    bits, _, fine = _resolution(particles)
     return particles * fine * 2.0**bits / math.log(2)
 
 
@@ -60,7 +60,7 @@ def expected_gain(
     spare = max(0, per_nat.bit_length() - _RATE_LIMIT_BITS)
     per_step = (rate << (_FRACTION_BITS - exact.RATE_BITS)) // jnp.int32(max(1, per_nat >> spare))
     distance = (jnp.max(fits, axis=2, keepdims=True) - fits) >> spare
-    bits, weight_bits, fine = _resolution(particles)
+    _, weight_bits, fine = _resolution(particles)
     weights = exact.halved(distance, jnp.maximum(per_step, 1), _FRACTION_BITS, weight_bits)
     classes = exact.whole(exact.product("yxjk,jc->yxkc", weights, one_hot))
     table = jnp.asarray(exact.log_table(particles << weight_bits)[0])

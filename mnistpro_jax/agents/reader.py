@@ -167,7 +167,8 @@ class EmpiricalBayesReader:
         classes = high * jnp.float32(1 << self.half_bits) + low  # rounded once: the product is exact
         # In a stated order: what a reduction adds first is the compiler's choice.
         total = functools.reduce(jnp.add, [classes[:, k] for k in range(self.num_classes)])
-        return Posterior(weights, classes / total[:, None], rate)
+        # Spelled out: a compiler may turn the division by one number of many into this, or not.
+        return Posterior(weights, classes * (jnp.float32(1) / total)[:, None], rate)
 
     def scores(self, fused: FusedCanvas) -> jax.Array:
         """Log-likelihood of every image but for a constant, int32 (n, N), in 1 / ``per_nat`` nats."""

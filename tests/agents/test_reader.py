@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mnistpro_jax.agents import Geometry
-from mnistpro_jax.agents.reader import EmpiricalBayesReader, build_reader, full_read, log_odds, native_counts
+from mnistpro_jax.agents import Geometry, exact
+from mnistpro_jax.agents.likelihood import PER_NAT, log_odds, native_counts
+from mnistpro_jax.agents.reader import EmpiricalBayesReader, Posterior, build_reader, full_read
 from mnistpro_jax.data import Dataset
 from mnistpro_jax.env import pipeline
 from mnistpro_jax.env.types import FusedCanvas
@@ -36,16 +37,47 @@ def test_native_counts_are_those_of_the_published_canvas(held_out: Dataset) -> N
     np.testing.assert_array_equal(native_counts(held_out.images[:5]), expected)
 
 
+def shares(posterior: Posterior) -> np.ndarray:
+    """Posterior of every image, summing to 1."""
+    weights = np.asarray(posterior.weights, np.float64)
+    return weights / weights.sum(-1, keepdims=True)
+
+
 def test_posterior_is_normalised(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
     posterior = jax.vmap(reader.posterior)(views)
-    np.testing.assert_allclose(np.exp(posterior.log_weights).sum(-1), 1, rtol=1e-4)
     np.testing.assert_allclose(posterior.classes.sum(-1), 1, rtol=1e-5)
     by_class = np.stack(
-        [np.exp(posterior.log_weights)[..., np.asarray(reader.labels) == c].sum(-1) for c in range(10)],
-        axis=-1,
+        [shares(posterior)[..., np.asarray(reader.labels) == c].sum(-1) for c in range(10)], axis=-1
     )
-    np.testing.assert_allclose(posterior.classes, by_class, atol=1e-5)
-    assert posterior.log_weights.shape == (20, 1, 400) and posterior.classes.shape == (20, 1, 10)
+    np.testing.assert_allclose(posterior.classes, by_class, atol=1e-6)
+    assert posterior.weights.shape == (20, 1, 400) and posterior.classes.shape == (20, 1, 10)
+    assert (np.max(posterior.weights, -1) == 1 << 18).all() and (np.min(posterior.weights) >= 0)
+
+
+def test_scores_and_class_sums_are_exact(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
+    """Against 64-bit whole numbers: no float32 product has rounded anything."""
+    basis, codes = np.asarray(reader.basis), np.asarray(reader.codes)
+    assert (basis == np.rint(basis)).all() and (codes == np.rint(codes)).all()
+    full = FusedCanvas(*(jnp.full((20, 28, 28), 64, jnp.uint8),) * 2)  # the longest evidence there is
+    for seen in (views, full):
+        evidence = np.concatenate([np.asarray(c).reshape(20, -1) for c in (seen.stroke, seen.revealed)], 1)
+        projected = evidence.astype(np.int64) @ basis.astype(np.int64)
+        projected = (projected + (1 << reader.shift) // 2) >> reader.shift
+        scores = projected @ codes.astype(np.int64)
+        assert np.abs(scores).max() < exact.EXACT
+        lengths = np.sqrt(
+            np.square(projected).sum(1).max() * np.square(codes.astype(np.float64)).sum(0).max()
+        )
+        assert lengths < exact.EXACT  # and so is every partial sum
+        np.testing.assert_array_equal(jax.vmap(reader.scores)(seen)[:, 0], scores)
+        posterior = jax.vmap(reader.posterior)(seen)
+        weights = np.asarray(posterior.weights, np.int64)[:, 0]
+        sums = np.stack([weights[:, np.asarray(reader.labels) == c].sum(1) for c in range(10)], 1)
+        sums = sums.astype(np.float32)  # one rounding
+        total = np.zeros(20, np.float32)
+        for c in range(10):
+            total += sums[:, c]
+        np.testing.assert_array_equal(posterior.classes[:, 0], sums * (np.float32(1) / total)[:, None])
 
 
 def test_vmap_and_jit_agree_with_single_episodes(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
@@ -70,21 +102,32 @@ def test_the_order_of_the_bank_does_not_matter(train: Dataset, views: FusedCanva
     one, other = (build_reader(d, rank=EXACT) for d in (plain, mixed))
     a, b = jax.vmap(one.posterior)(views), jax.vmap(other.posterior)(views)
     np.testing.assert_allclose(a.classes, b.classes, atol=2e-3)
-    np.testing.assert_allclose(a.log_weights[..., order], b.log_weights, atol=2e-2)
+    np.testing.assert_allclose(shares(a)[..., order], shares(b), atol=2e-3)
 
 
 def test_full_rank_is_the_tempered_masked_likelihood(train: Dataset, views: FusedCanvas) -> None:
     few = Dataset(train.images[:100], train.labels[:100], 10, "mnist", "train")
     reader = build_reader(few, rank=EXACT)
-    stroke, background = (np.asarray(term, np.float64) for term in log_odds(reader.templates))
+    stroke, background = (np.asarray(term, np.float64) / PER_NAT for term in log_odds(reader.templates))
     for k in range(5):
         seen, shown = np.asarray(views.stroke[k]) / 64, np.asarray(views.revealed[k]) / 64
         likelihood = (seen * stroke + shown * background).sum((1, 2))
         informative = (shown * np.asarray(reader.information)).sum()
         scores = 0.17 * informative**-0.6 * likelihood
-        expected = scores - np.log(np.exp(scores - scores.max()).sum()) - scores.max()
-        got = read(reader, jax.tree.map(lambda leaf, k=k: leaf[k], views)).log_weights[0]
-        np.testing.assert_allclose(got, expected, atol=2e-2)
+        expected = np.exp(scores - scores.max())
+        got = shares(read(reader, jax.tree.map(lambda leaf, k=k: leaf[k], views)))[0]
+        np.testing.assert_allclose(got / got.max(), expected, rtol=0.1, atol=2e-3)
+
+
+def test_terms_are_bernoulli_log_odds(reader: EmpiricalBayesReader) -> None:
+    counts = np.asarray(reader.templates[:20], np.float64) / 64
+    taps = np.array([0.166, 0.668, 0.166])
+    for axis in (1, 2):
+        counts = np.apply_along_axis(np.convolve, axis, counts, taps, "same")
+    p = 0.02 + 0.96 * counts
+    first, second = (np.asarray(term) for term in log_odds(reader.templates[:20], 1000))
+    np.testing.assert_allclose(first, 1000 * np.log(p / (1 - p)), atol=30)
+    np.testing.assert_allclose(second, 1000 * np.log(1 - p), atol=30)
 
 
 def test_low_rank_keeps_the_answer(train: Dataset, reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
@@ -98,11 +141,10 @@ def test_seeing_more_of_a_training_image_raises_its_weight(
 ) -> None:
     rose = 0
     for k, picture in enumerate(strokes(train.images[:10])):
-        few, more = (read(reader, fused(GEOMETRY, picture, WALK[:n])).log_weights[0, k] for n in (1, 5))
-        everything = full_read(reader, jnp.asarray(native(GEOMETRY, picture)))
+        few, more = (shares(read(reader, fused(GEOMETRY, picture, WALK[:n])))[0, k] for n in (1, 5))
+        everything = shares(full_read(reader, jnp.asarray(native(GEOMETRY, picture))))[0]
         rose += int(few < more)
-        assert int(jnp.argmax(everything.log_weights[0])) == k
-        assert float(everything.log_weights[0, k]) > float(few)
+        assert int(everything.argmax()) == k and everything[k] > few
     assert rose >= 9
 
 
@@ -129,8 +171,10 @@ def test_it_reads(reader: EmpiricalBayesReader, held_out: Dataset) -> None:
 
 def test_dtypes_are_pinned(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
     posterior = reader.posterior(jax.tree.map(lambda leaf: leaf[0], views))
-    for leaf in (*jax.tree.leaves(posterior), posterior.confidence):
+    for leaf in (posterior.classes, posterior.confidence):
         assert leaf.dtype == jnp.float32 and not leaf.weak_type
+    for leaf in (posterior.weights, posterior.rate):
+        assert leaf.dtype == jnp.int32 and not leaf.weak_type
     assert posterior.digits.dtype == jnp.int32
 
 
