@@ -39,8 +39,8 @@ def played(small: World) -> dict[str, Any]:
     functional = jumanji.JumanjiEnv(env, params, flatten=True)
 
     def lane(key: jax.Array, actions: jax.Array, params: EnvParams) -> dict[str, Any]:
-        start, *keys = jax.random.split(key, 1 + TURNS)
-        keys = jnp.stack(keys)
+        start, rest = jax.random.split(key)
+        keys = jax.random.split(rest, TURNS)
 
         def by_both(state: Any, inputs: Any) -> Any:
             five_tuple = five.step(inputs[0], state, inputs[1], params)

@@ -77,7 +77,7 @@ def test_the_vector_environment_is_gymnasiums_own_of_single_ones(small: World, m
     both = (ours, theirs)
     assert_same(ours.reset(seed=11), theirs.reset(seed=11))
     ends = 0
-    for actions in random_actions(40):
+    for actions in random_actions(20):
         results = [envs.step(actions) for envs in both]
         observation, reward, terminated, truncated, infos = results[0]
         assert observation in ours.observation_space

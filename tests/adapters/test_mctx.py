@@ -29,7 +29,7 @@ def uninformed(weights: Any, observation: Any) -> tuple[jax.Array, jax.Array]:
 def states(env: Environment, corners: list[tuple[int, int]], ending: int = Ending.RUNNING) -> State:
     shape = jax.eval_shape(lambda key, params: env.reset(key, params)[1], jax.random.key(0), world(1)[1])
     size = len(corners)
-    blank = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), shape)
+    blank = jax.tree.map(lambda leaf: np.zeros((size, *leaf.shape), leaf.dtype), shape)
     return dataclasses.replace(
         blank, xy=jnp.asarray(corners, jnp.int32), ending=jnp.full(size, ending, jnp.int32)
     )
@@ -97,14 +97,16 @@ def test_one_step_of_the_model(small: World) -> None:
         right = 4 + params.bank.answers[state.scene[:, 0], 0]
         wrong = 4 + (right - 3) % 10
         action = jnp.stack([right[0], wrong[1], jnp.int32(0), jnp.int32(3)])
-        plays = []
-        for _ in range(4):
+
+        def turn(state: State, _: None) -> Any:
             output, state = model.recurrent_fn(((), params), key, action, state)
-            plays.append((output.reward, output.discount, output.value, output.prior_logits))
+            return state, (output.reward, output.discount, output.value, output.prior_logits)
+
+        state, plays = jax.lax.scan(turn, state, length=4)
         return plays, model.legal_actions(state)
 
     plays, legal = jax.tree.map(np.asarray, jax.jit(play)(jax.random.key(1), params))
-    rewards, discounts, values, logits = (np.stack(part) for part in zip(*plays, strict=True))
+    rewards, discounts, values, logits = plays
     assert rewards[0].tolist() == [10, -10, np.float32(-0.1), np.float32(-0.1)]
     np.testing.assert_array_equal(discounts[0], np.float32([0, 0, 0.9, 0.9]))
     # Ended nodes give nothing more; the fourth move uses up the budget, which ends an episode too.

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +210,14 @@ STATED = {
 }
 
 
+@pytest.fixture
+def _programs_dropped() -> Iterator[None]:
+    """No two agents share a program, and seven of them together would take more than a gigabyte."""
+    yield
+    jax.clear_caches()
+
+
+@pytest.mark.usefixtures("_programs_dropped")
 @pytest.mark.parametrize(("agent", "level"), sorted(STATED))
 def test_shipped_agents_score_what_is_stated(agent: str, level: int) -> None:
     confidence = 0.6 if agent == "memoryless" else 0.95
