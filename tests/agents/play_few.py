@@ -14,8 +14,8 @@ import numpy as np
 from mnistpro_jax import data, registration
 from mnistpro_jax.agents import Geometry, make_agent
 from mnistpro_jax.agents.reader import build_reader
-from mnistpro_jax.evaluation.world import world
 from mnistpro_jax.evaluation.request import EvaluationRequest
+from mnistpro_jax.evaluation.world import world
 from mnistpro_jax.rollouts.rollout import rollout
 
 PLAYED = (("random-walk", 1), ("observer", 2), ("coverage", 2))

@@ -229,7 +229,7 @@ def test_every_stroke_pixel_has_its_share_of_the_bits(kind: str, level: int, sce
 
 @functools.cache
 def _draw_pixels() -> Any:
-    return mapped(lambda bank, scene, bits: bank.stroke_pixel(scene, bits), None, None, 0)
+    return mapped(lambda bank, scene, bits: bank.stroke_pixel(scene, bits, jnp.int32(1)), None, None, 0)
 
 
 @pytest.mark.parametrize("size", [224, 20, 100])
@@ -250,7 +250,7 @@ def test_a_canvas_without_stroke_has_no_pixel() -> None:
         scene = jnp.zeros(level, jnp.int32)
         assert not bank.canvas(scene).any()
         assert bank.stroke_total(scene).tolist() == [0] * level
-        _, any_stroke = quick_jit(lambda bank, scene, bits: bank.stroke_pixel(scene, bits))(
+        _, any_stroke = quick_jit(lambda bank, scene, bits: bank.stroke_pixel(scene, bits, jnp.int32(1)))(
             bank, scene, jnp.uint32(5)
         )
         assert not bool(any_stroke)
