@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.compiling import flags
+
 GOLDEN = {
     "reader": "c4a608e95f9989db",
     "random-walk 1": "52a409c44d545d91",
@@ -20,8 +22,9 @@ def test_decisions_do_not_depend_on_the_instruction_set() -> None:
     """Where only "reader" differs, a LAPACK rounded a direction to another whole number."""
     root = Path(__file__).parents[2]
     started = []
-    for flags in ("", "--xla_cpu_max_isa=SSE4_2"):
-        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": str(root)}
+    for instructions in ("", " --xla_cpu_max_isa=SSE4_2"):
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(root)}
+        environment["XLA_FLAGS"] = flags() + instructions
         command = [sys.executable, "-m", "tests.agents.play_few"]
         started.append(
             subprocess.Popen(
