@@ -51,8 +51,12 @@ def edge_digits() -> data.Dataset:
 
 @functools.cache
 def world(level: int, **overrides: Any) -> tuple[Environment, EnvParams]:
-    """``mnistpro_jax.make`` on ``edge_digits``, once per set of overrides."""
-    return mnistpro_jax.make(f"MnistPro-L{level}-v0", dataset=edge_digits(), **overrides)
+    """``mnistpro_jax.make`` on ``edge_digits``, once per set of overrides.
+
+    Where scenes have to be made beforehand, 300 do: the 10,000 that are the default take a gigabyte to make.
+    """
+    given = {"dataset": edge_digits(), "num_scenes": 300, **overrides}
+    return mnistpro_jax.make(f"MnistPro-L{level}-v0", **given)
 
 
 def scene_indices(params: EnvParams, scenes: NDArray[np.int32]) -> NDArray[np.int32]:
