@@ -92,8 +92,10 @@ def systematic_resample(key: jax.Array, weights: jax.Array, count: int) -> jax.A
     """``count`` indices in proportion to the weights, evenly spaced along their sum: int32 (count,), rising.
 
     weights: int32 (N,), 0..2 ** 18, the largest at least ``count``. An image of share w is drawn floor(count w) or that
-    plus one times (within 2 ** -22 where the sum passes 2 ** 31).
+    plus one times (within 2 ** -22 where the sum passes 2 ** 31). Raises ValueError for a count above 2 ** 15.
     """
+    if not 1 <= count <= 1 << 15:
+        raise ValueError(f"{count} particles; expected 1 to {1 << 15}")
     # Two stages, blocks and then images of a block: a running sum over all N would cost more than reading.
     size = weights.shape[0]
     blocks = jnp.pad(weights, (0, -size % _BLOCK)).reshape(-1, _BLOCK)
