@@ -2,9 +2,9 @@
 
 A template says of every native pixel how likely a stroke is there; each revealed pixel then adds a term to its
 log-likelihood. All is counted in whole steps of a nat, so that the numbers are the same on every machine
-(``agents.exact``). The directions alone come from a float64 eigendecomposition, rounded to a grid of about 1 / 4096: two
-libraries give the same whole numbers unless an entry lies within their error of the middle between two, which is not
-ruled out. ``tests/agents/test_every_machine.py`` would show it.
+(``agents.exact``). The directions alone come from a float64 eigendecomposition, rounded to a grid of about 1 / 4096:
+two libraries give the same whole numbers unless an entry lies within their error of the middle between two, which is
+not ruled out. ``tests/agents/test_every_machine.py`` would show it.
 """
 
 from __future__ import annotations

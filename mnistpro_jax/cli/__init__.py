@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import mnistpro_jax
+from mnistpro_jax.cli.interrupts import never_lost
 from mnistpro_jax.cli.terminal import INTERRUPTED, CliError
 
 DEBUG = "MNISTPRO_DEBUG"
@@ -82,9 +83,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if not arguments:
             raise CliError(f"no command; expected one of {', '.join(_COMMANDS)} (see mnistpro --help)")
-        parsed = _parser(arguments).parse_args(arguments)
-        _quiet_jax()
-        return int(parsed.run(parsed))
+        with never_lost():
+            parsed = _parser(arguments).parse_args(arguments)
+            _quiet_jax()
+            return int(parsed.run(parsed))
     except SystemExit as exit_:  # --help and --version
         return exit_.code if isinstance(exit_.code, int) else 0
     except KeyboardInterrupt:
