@@ -37,6 +37,7 @@ try:
         ChatMessageAssistant,
         ChatMessageSystem,
         ChatMessageUser,
+        Content,
         ContentImage,
         ContentText,
         Model,
@@ -231,7 +232,7 @@ def as_inspect(messages: Sequence[Message]) -> list[ChatMessage]:
         elif message["role"] == "assistant":
             made.append(ChatMessageAssistant(content=content))
         else:
-            parts = [
+            parts: list[Content] = [
                 ContentText(text=part["text"])
                 if part["type"] == "text"
                 else ContentImage(
