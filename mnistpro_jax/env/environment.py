@@ -27,7 +27,7 @@ from mnistpro_jax.env import actions, picture, spaces, views
 from mnistpro_jax.env.compile_hints import where_needed
 from mnistpro_jax.env.outline import OUTLINE_WIDTH
 from mnistpro_jax.env.params import EnvParams
-from mnistpro_jax.env.positions import Axis, Positions
+from mnistpro_jax.env.positions import Axis, Positions, Seen
 from mnistpro_jax.env.random_bits import random_bits
 from mnistpro_jax.env.statistics import episode_statistics
 from mnistpro_jax.env.types import (
@@ -193,8 +193,8 @@ class Environment:
 
     def statistics(self, state: State, params: EnvParams) -> EpisodeStatistics:
         """Exact counts of the episode so far."""
-        whole, readable = self._seen(state, (False, True), params)
-        return episode_statistics(state, params.bank, whole, readable)
+        seen, readable = self._seen(state, (False, True), params)
+        return episode_statistics(state, params.bank, self._positions, seen, readable, self._one(params))
 
     def final_statistics(self, done: jax.Array, state: State, params: EnvParams) -> EpisodeStatistics:
         """``statistics`` of an episode that has ended (``done``, bool ()); all zero where it goes on.
@@ -320,10 +320,10 @@ class Environment:
         axis = functools.partial(Axis, window=self.window, stride=self.stride)
         return Positions(axis(self.width), axis(self.height))
 
-    def _seen(self, state: State, outlines: tuple[bool, ...], params: EnvParams) -> list[jax.Array]:
-        """The pixels seen, a bitmap uint32 (words, height), without an outline or with it."""
+    def _seen(self, state: State, outlines: tuple[bool, ...], params: EnvParams) -> list[Seen]:
+        """What was seen, without an outline or with it."""
         rings = [views.ring(self.window, outline) for outline in outlines]
-        return self._positions.pixels(state.visited, state.start_xy, rings, self._one(params))
+        return self._positions.seen(state.visited, state.start_xy, rings, self._one(params))
 
     # ---- Starts -------------------------------------------------------------------------------------------
 
@@ -383,7 +383,8 @@ class Environment:
             )
         (seen,) = self._seen(state, (self.outline,), params)
         factor = self.native_factor if self.observation == "canvas" else 1
-        return views.fused_canvas(params.bank.canvas(state.scene), seen, self.width, factor)
+        pixels = self._positions.pixels(seen)
+        return views.fused_canvas(params.bank.canvas(state.scene), pixels, self.width, factor)
 
     def _observe(self, state: State, words: jax.Array, params: EnvParams) -> Observation:
         """words: the current window's bitmap."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 from mnistpro_jax.env import bitmap
 from mnistpro_jax.env.compile_hints import materialised
 
-_UNROLL = 32  # positions along x whose columns are joined in one operation
+_UNROLL = 32  # positions whose windows are joined in one operation
 
 
 def div_rem(value: jax.Array, divisor: int) -> tuple[jax.Array, jax.Array]:
@@ -58,6 +59,11 @@ class Axis:
         return self.limit // self.stride + 1
 
     @property
+    def blocks(self) -> int:
+        """Blocks of ``stride`` pixels, the last of which may be short."""
+        return -(-self.length // self.stride)
+
+    @property
     def count(self) -> int:
         """Numbers of positions."""
         return self.per_residue * min(len(self.fixed_residues) + 1, self.stride)
@@ -81,57 +87,32 @@ class Axis:
         steps = self.stride * jnp.arange(self.per_residue, dtype=jnp.int32)
         return jnp.concatenate([residue + steps for residue in self.residues(start)])
 
-    def parts(
-        self, shown: jax.Array, start: jax.Array, low: int, high: int
-    ) -> list[tuple[jax.Array, jax.Array]]:
-        """The union of windows along the axis in parts, which ``joined`` puts together.
+    def cuts(self, start: jax.Array, low: int, high: int) -> jax.Array:
+        """Where windows begin and end within a block of ``stride`` pixels, ascending: int32 (cells,), the first 0.
 
-        shown: uint32 (..., count), any bits for each position. start: the episode's first position, int32 (). low,
-        high: pixels at the window's near and far end that do not count; a pixel is in the window at p where
-        p + low <= pixel < p + window - high. Cuts the axis into blocks of ``stride`` pixels, and returns pairs of bits
-        for each block, (..., blocks), and all-ones words for the pixels of every block that they hold for, (stride,).
+        start: the episode's first position, int32 (). low, high: pixels at the window's near and far end that do not
+        count. The cuts are the same in every block, and nothing changes between one and the next.
         """
-        size, stride = max(0, self.window - low - high), self.stride
-        blocks = -(-self.length // stride)
-        # Of each residue one window begins in each block. A pixel lies in the ``whole`` windows that began last before
-        # it, and in the one before them if that began less than ``rest`` pixels after the beginning of its own block.
-        whole, rest = divmod(size, stride)
-        skipped, low = divmod(low, stride)
-        pixel = jnp.arange(stride, dtype=jnp.int32)
-        origin = whole + skipped + 2
-        margin = [(0, 0)] * (shown.ndim - 1) + [(origin, blocks)]
-        pairs = []
-        for number, residue in enumerate(self.residues(start)):
-            own = jnp.pad(shown[..., number * self.per_residue : (number + 1) * self.per_residue], margin)
-            later = residue + low >= stride
-            first = residue + low - jnp.where(later, stride, 0)
-            before = pixel < first
-            inside = pixel - first + jnp.where(before, stride, 0) < rest
-            for width, where in ((whole, True), (whole + 1, inside)) if rest else ((whole, True),):
-                windows = _widened(own, width)
-                for ago, side in ((0, ~before), (1, before)):
-                    at = origin - skipped - ago
-                    now, earlier = (windows[..., at - by : at - by + blocks] for by in (0, 1))
-                    pixels = jnp.where(side & where, jnp.uint32(0xFFFFFFFF), jnp.uint32(0))
-                    pairs.append((jnp.where(later, earlier, now), pixels))
-        return pairs
-
-    @staticmethod
-    def joined(parts: list[tuple[jax.Array, jax.Array]]) -> jax.Array:
-        """The OR of ``shown`` over all windows that a pixel lies in, uint32 (..., blocks, stride)."""
-        return functools.reduce(jnp.bitwise_or, [bits[..., None] & pixels for bits, pixels in parts])
+        ends = {low, self.window - high} if (self.window - high - low) % self.stride else {low}
+        fixed = {(residue + end) % self.stride for residue in self.fixed_residues for end in ends} | {0}
+        cuts = [jnp.full_like(start, cut) for cut in sorted(fixed)]
+        if len(self.fixed_residues) < self.stride:
+            for end in sorted(ends):
+                own = div_rem(start + end, self.stride)[1]
+                for place, cut in enumerate(cuts):
+                    cuts[place], own = jnp.minimum(cut, own), jnp.maximum(cut, own)
+                cuts.append(own)
+        return jnp.stack(cuts)
 
 
-def _widened(values: jax.Array, width: int) -> jax.Array:
-    """Along the last axis, the OR of each entry and of the ``width`` - 1 before it; nothing for width 0."""
-    if width == 0:
-        return jnp.zeros_like(values)
-    done = 1
-    while done < width:
-        by = min(done, width - done)
-        moved = jnp.pad(values[..., :-by], [(0, 0)] * (values.ndim - 1) + [(by, 0)])
-        values, done = values | moved, done + by
-    return values
+class Seen(NamedTuple):
+    """A union of windows by cells: rows of pixels within a block of ``stride`` that were seen alike.
+
+    columns: uint32 (words, cells, blocks), the pixels of each row of a cell. cuts: int32 (cells,), first row of each.
+    """
+
+    columns: jax.Array
+    cuts: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,41 +137,80 @@ class Positions:
         here = jnp.arange(self.shape[0], dtype=jnp.int32)[:, None] == row
         return jnp.where(here, words, jnp.uint32(0))
 
-    def pixels(
+    def seen(
         self, shown: jax.Array, start: jax.Array, rings: Sequence[tuple[int, int]], one: jax.Array
-    ) -> list[jax.Array]:
-        """The union of the windows at the positions ``shown``, a bitmap uint32 (words, height), for each of ``rings``.
+    ) -> list[Seen]:
+        """The union of the windows at the positions ``shown``, for each of ``rings``.
 
         rings: (low, high), pixels at the near and the far sides of a window that do not count. start: the episode's
         first corner, int32 (2,). one: see ``compile_hints.materialised``.
         """
-        words, count = bitmap.num_words(self.x.length), self.x.count
+        words, x, y = bitmap.num_words(self.x.length), self.x, self.y
         span = jax.vmap(functools.partial(bitmap.span, words=words))
 
-        def by_position() -> tuple[jax.Array, jax.Array]:
+        def along_x() -> tuple[jax.Array, jax.Array]:
             """For each position along x: whether it was shown at each one along y, and the columns it covers."""
-            bit = jnp.arange(count, dtype=jnp.uint32)[:, None] % jnp.uint32(bitmap.WORD_BITS)
-            held = (jnp.repeat(shown.T, bitmap.WORD_BITS, axis=0)[:count] >> bit) & jnp.uint32(1)
-            first, last = self.x.positions(start[0]), self.x.length
+            bit = jnp.arange(x.count, dtype=jnp.uint32)[:, None] % jnp.uint32(bitmap.WORD_BITS)
+            held = (jnp.repeat(shown.T, bitmap.WORD_BITS, axis=0)[: x.count] >> bit) & jnp.uint32(1)
+            first = x.positions(start[0])
             columns = [
-                span(first + low, jnp.minimum(first + self.x.window - high, last)) for low, high in rings
+                span(first + low, jnp.minimum(first + x.window - high, x.length)) for low, high in rings
             ]
             return jnp.uint32(0) - held, jnp.stack(columns, axis=1)
 
-        def add(union: jax.Array, position: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-            held, columns = position
-            return union | (columns[..., None] & held), None
+        def columns() -> list[jax.Array]:
+            """Columns seen at each position along y, uint32 (words, positions), for each of ``rings``."""
+            held, covered = by_position
+            return [joined_columns(held, covered[:, ring]) for ring in range(len(rings))]
 
-        def by_row() -> jax.Array:
-            """Columns seen at each position along y, (rings, words, positions)."""
-            nothing = jnp.zeros((len(rings), words, self.y.count), jnp.uint32)
-            return jax.lax.scan(add, nothing, positions, unroll=min(count, _UNROLL))[0]
+        def joined_columns(held: jax.Array, covered: jax.Array) -> jax.Array:
+            return _joined(lambda p: covered[p][:, None] & held[p], x.count)
 
-        positions = materialised(by_position, one)
-        rows = materialised(by_row, one)
-        parts = materialised(
-            lambda: [self.y.parts(row, start[1], *ring) for row, ring in zip(rows, rings, strict=True)], one
-        )
-        # Kept by blocks until it lies in memory: a loop over pixels would divide to find the block of each.
-        unions = materialised(lambda: [self.y.joined(part) for part in parts], one)
-        return [union.reshape(words, -1)[:, : self.y.length] for union in unions]
+        def cells() -> list[Seen]:
+            return [cells_of(row, *ring) for row, ring in zip(rows, rings, strict=True)]
+
+        def cells_of(row: jax.Array, low: int, high: int) -> Seen:
+            cuts, first = y.cuts(start[1], low, high), y.positions(start[1])
+            pixel = (cuts[:, None] + y.stride * jnp.arange(y.blocks, dtype=jnp.int32)).reshape(-1)
+
+            def covered(p: Any) -> jax.Array:
+                inside = (pixel >= first[p] + low) & (pixel < first[p] + y.window - high)
+                return jnp.where(inside, row[:, p, None], jnp.uint32(0))
+
+            return Seen(_joined(covered, y.count).reshape(words, len(cuts), y.blocks), cuts)
+
+        by_position = materialised(along_x, one)
+        rows = materialised(columns, one)
+        return materialised(cells, one)
+
+    def pixels(self, seen: Seen) -> jax.Array:
+        """A bitmap, uint32 (words, height)."""
+        return self._rows(seen).reshape(seen.columns.shape[0], -1)[:, : self.y.length]
+
+    def within(self, bits: jax.Array, seen: Seen) -> jax.Array:
+        """The pixels of a bitmap, uint32 (words, height), that were seen: by blocks, (words, blocks, stride)."""
+        spare = self.y.blocks * self.y.stride - self.y.length
+        rows = jnp.pad(bits, [(0, 0), (0, spare)]) if spare else bits
+        return rows.reshape(bits.shape[0], self.y.blocks, self.y.stride) & self._rows(seen)
+
+    def _rows(self, seen: Seen) -> jax.Array:
+        """The pixels of each row, uint32 (words, blocks, stride)."""
+        pixel = jnp.arange(self.y.stride, dtype=jnp.int32)
+        rows = jnp.broadcast_to(seen.columns[:, 0, :, None], (*seen.columns.shape[::2], self.y.stride))
+        for cell in range(1, seen.cuts.shape[0]):
+            rows = jnp.where(pixel >= seen.cuts[cell], seen.columns[:, cell, :, None], rows)
+        return rows
+
+    def area(self, seen: Seen) -> jax.Array:
+        """Pixels, int32 ()."""
+        ends = jnp.concatenate([seen.cuts[1:], jnp.full((1,), self.y.stride, jnp.int32)])
+        return jnp.sum(bitmap.popcount(seen.columns, axis=(0, 2)) * (ends - seen.cuts), dtype=jnp.int32)
+
+
+def _joined(of: Callable[[Any], jax.Array], count: int) -> jax.Array:
+    """The OR of ``of(0)``, ..., ``of(count - 1)``, uint32."""
+    if count <= _UNROLL:
+        return functools.reduce(jnp.bitwise_or, [of(number) for number in range(count)])
+    nothing = jnp.zeros(jax.eval_shape(of, 0).shape, jnp.uint32)
+    joined: jax.Array = jax.lax.fori_loop(0, count, lambda number, union: union | of(number), nothing)
+    return joined

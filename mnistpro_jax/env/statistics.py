@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from mnistpro_jax.env import bitmap
 from mnistpro_jax.env.bank import Bank
+from mnistpro_jax.env.compile_hints import materialised
+from mnistpro_jax.env.positions import Positions, Seen
 from mnistpro_jax.env.types import Ending, EpisodeStatistics, State
 
 
-def episode_statistics(state: State, bank: Bank, seen: jax.Array, readable: jax.Array) -> EpisodeStatistics:
-    """Exact counts of the episode so far.
-
-    seen, readable: the pixels inside its windows, and inside them less their outline, bitmaps uint32 (words, height).
-    """
+def episode_statistics(
+    state: State, bank: Bank, positions: Positions, seen: Seen, readable: Seen, one: jax.Array
+) -> EpisodeStatistics:
+    """Exact counts of the episode so far. seen, readable: its windows, and these less their outline."""
     label, canvas = bank.label(state.scene), bank.canvas(state.scene)
     digits_correct = state.answer == label
     # Every step but a last answer or invalid action was a move.
     still = (state.ending == Ending.ANSWERED) | (state.ending == Ending.INVALID_ACTION)
-    strokes, strokes_readable = (
-        strokes_by_part(canvas & m, bank.width, bank.num_digits) for m in (seen, readable)
+    # By row of a block first, which compilers vectorise; as one sum they would not.
+    by_row = materialised(
+        lambda: [
+            strokes_by_row(positions.within(canvas, what), bank.width, bank.num_digits)
+            for what in (seen, readable)
+        ],
+        one,
     )
+    strokes, strokes_readable = (jnp.sum(rows, axis=-1, dtype=jnp.int32) for rows in by_row)
     return EpisodeStatistics(
         steps=state.step,
         moves=state.step - still.astype(jnp.int32),
@@ -37,14 +42,17 @@ def episode_statistics(state: State, bank: Bank, seen: jax.Array, readable: jax.
         stroke_total=bank.stroke_total(state.scene),
         stroke_seen=strokes,
         stroke_seen_readable=strokes_readable,
-        area_seen=_set_bits(seen),
-        area_seen_readable=_set_bits(readable),
+        area_seen=positions.area(seen),
+        area_seen_readable=positions.area(readable),
         episode_return=state.episode_return,
     )
 
 
-def strokes_by_part(strokes: jax.Array, width: int, parts: int) -> jax.Array:
-    """Set pixels of a bitmap, uint32 (words, height), in each part of equal width, int32 (parts,). width: pixels."""
+def strokes_by_row(strokes: jax.Array, width: int, parts: int) -> jax.Array:
+    """Set pixels in each part of equal width, summed over blocks: int32 (parts, rows).
+
+    strokes: uint32 (words, blocks, rows). width: pixels.
+    """
     size = width // parts
     counts = []
     for part in range(parts):
@@ -53,13 +61,7 @@ def strokes_by_part(strokes: jax.Array, width: int, parts: int) -> jax.Array:
         if begin % bitmap.WORD_BITS or end % bitmap.WORD_BITS:
             columns = np.zeros((1, width), np.bool_)
             columns[:, begin:end] = True
-            own = own & bitmap.pack_constant(columns)[begin // bitmap.WORD_BITS : bitmap.num_words(end)]
-        counts.append(_set_bits(own))
+            within = bitmap.pack_constant(columns)[begin // bitmap.WORD_BITS : bitmap.num_words(end)]
+            own = own & within[:, :, None]
+        counts.append(bitmap.popcount(own, axis=(0, 1)))
     return jnp.stack(counts)
-
-
-def _set_bits(words: jax.Array) -> jax.Array:
-    """``bitmap.popcount`` of all words, int32 ()."""
-    # Over the words first: elementwise along the rows, which compilers vectorise.
-    by_row = functools.reduce(jnp.add, [jax.lax.population_count(column) for column in words])
-    return jnp.sum(by_row.astype(jnp.int32), dtype=jnp.int32)

@@ -60,10 +60,11 @@ def test_what_was_seen_is_the_union_of_the_windows(geometry: tuple[int, int, int
             return shown | here, (here, jnp.any((shown & here) != 0))
 
         shown, (each, again) = jax.lax.scan(show, jnp.zeros(positions.shape, jnp.uint32), corners)
-        return each, again, positions.pixels(shown, corners[0], RINGS, one)
+        seen = positions.seen(shown, corners[0], RINGS, one)
+        return each, again, [(positions.pixels(what), positions.area(what)) for what in seen]
 
     arguments = (jnp.asarray(corners), jnp.int32(1))
-    each, again, pixels = jax.tree.map(np.asarray, quick_jit(jax.vmap(walk, in_axes=(0, None)))(*arguments))
+    each, again, made = jax.tree.map(np.asarray, quick_jit(jax.vmap(walk, in_axes=(0, None)))(*arguments))
     np.testing.assert_array_equal(np.bitwise_count(each).sum(axis=(2, 3)), 1)
     for number, path in enumerate(corners.tolist()):
         assert again[number].tolist() == [path[turn] in path[:turn] for turn in range(TURNS)]
@@ -73,7 +74,9 @@ def test_what_was_seen_is_the_union_of_the_windows(geometry: tuple[int, int, int
                 seen[y + low : max(y + low, y + window - high), x + low : max(x + low, x + window - high)] = (
                     True
                 )
-            np.testing.assert_array_equal(pixels[ring][number], pack(seen), err_msg=str((number, low, high)))
+            pixels, area = made[ring]
+            np.testing.assert_array_equal(pixels[number], pack(seen), err_msg=str((number, low, high)))
+            assert area[number] == seen.sum()
 
 
 def test_one_walk_without_vmap_is_the_same() -> None:
@@ -83,11 +86,13 @@ def test_one_walk_without_vmap_is_the_same() -> None:
         lambda path: jax.lax.reduce(jax.vmap(positions.one)(path), np.uint32(0), jax.lax.bitwise_or, (0,))
     )(corners)
     one = jnp.int32(1)
-    together = quick_jit(jax.vmap(lambda s, start: positions.pixels(s, start, RINGS, one)))(
-        shown, corners[:, 0]
-    )
+
+    def pixels(shown: jax.Array, start: jax.Array) -> list[jax.Array]:
+        return [positions.pixels(seen) for seen in positions.seen(shown, start, RINGS, one)]
+
+    together = quick_jit(jax.vmap(pixels))(shown, corners[:, 0])
     for number in range(4):
-        alone = positions.pixels(shown[number], corners[number, 0], RINGS, one)
+        alone = quick_jit(pixels)(shown[number], corners[number, 0])
         for ring in range(len(RINGS)):
             np.testing.assert_array_equal(alone[ring], together[ring][number])
 
