@@ -45,14 +45,11 @@ def where_needed(
     arguments: Any,
     otherwise: T,
     shared: Any,
-    often: bool = False,
 ) -> T:
     """``compute(arguments, shared)`` where ``needed`` (bool ()), else ``otherwise`` (same tree).
 
     Under ``vmap`` on a CPU, the episodes that need it are gathered into small batches and only those are
     computed, so that the cost is that of the episodes that need it. ``shared`` is not batched.
-    often: compile the plain form too, and take it where more than a quarter of the episodes need it: for what is so
-    cheap that gathering costs as much as computing.
     """
 
     def select(needed: jax.Array, arguments: Any, otherwise: T, shared: Any) -> T:
@@ -113,15 +110,9 @@ def where_needed(
                 )
                 return start + chunk, result
 
-            def gathered() -> T:
-                zero = jnp.zeros((), jnp.int32)
-                filled: T = jax.lax.while_loop(lambda carry: carry[0] < count, body, (zero, result))[1]
-                return filled
-
-            if not often or chunk == size:
-                return gathered()
-            chosen: T = jax.lax.cond(count > size // 4, every, gathered)
-            return chosen
+            zero = jnp.zeros((), jnp.int32)
+            filled: T = jax.lax.while_loop(lambda carry: carry[0] < count, body, (zero, result))[1]
+            return filled
 
         return compact(), jax.tree.map(lambda _: True, otherwise)
 

@@ -124,9 +124,7 @@ class Environment:
             return scene, xy, params.bank.crop(scene, xy, self.window)
 
         # What has to be drawn is computed for the episodes that begin alone; the rest of a first state is constants.
-        scene, xy, next_words = where_needed(
-            done, restart, key, (after.scene, after.xy, words), params, often=True
-        )
+        scene, xy, next_words = where_needed(done, restart, key, (after.scene, after.xy, words), params)
         following = jax.tree.map(lambda new, old: jnp.where(done, new, old), self._begin(scene, xy), after)
         observation = self._observe(following, next_words, params)
         if self.observation in ("packed", "glimpse", "published"):
