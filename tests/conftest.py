@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -28,6 +29,12 @@ import jax
 
 from mnistpro_jax import data
 from tests import episodes
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the collector need not go through it again and again while programs are traced."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

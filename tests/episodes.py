@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,14 +21,8 @@ import mnistpro_jax
 from mnistpro_jax import data
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Action
-from tests.compiling import AS_USERS, QUICK
+from tests.compiling import AS_USERS
 from tests.reference import ANSWER, INVALID, INVALID_ACTION, ReferenceEpisode
-
-
-def quick_jit(function: Callable[..., Any], **options: Any) -> Any:
-    """``jax.jit``, compiled quickly also where the process is not (``tests.compiling``)."""
-    return jax.jit(function, compiler_options=QUICK, **options)
-
 
 # ---- Worlds ---------------------------------------------------------------------------------------------------
 
@@ -141,7 +133,7 @@ def _player(env: Environment, optimised: bool) -> Any:
 
         return begin, jax.lax.scan(turn, state, Action(kinds, digits))[1]
 
-    return jax.jit(jax.vmap(play, in_axes=(0, None)), compiler_options=AS_USERS if optimised else QUICK)
+    return jax.jit(jax.vmap(play, in_axes=(0, None)), compiler_options=AS_USERS if optimised else None)
 
 
 def simulate(env: Environment, params: EnvParams, script: Script, optimised: bool = False) -> dict[str, Any]:
@@ -249,5 +241,9 @@ def assert_same(simulated: dict[str, Any], expected: dict[str, Any]) -> None:
 
 def assert_trees_equal(first: Any, second: Any) -> None:
     """Same structure, and leaves of equal dtype, shape and value."""
-    chex.assert_trees_all_equal_shapes_and_dtypes(first, second)
-    chex.assert_trees_all_equal(first, second)
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    for (path, leaf), other in zip(jax.tree.leaves_with_path(first), jax.tree.leaves(second), strict=True):
+        have, want, where = np.asarray(leaf), np.asarray(other), jax.tree_util.keystr(path)
+        assert (have.shape, have.dtype) == (want.shape, want.dtype), where
+        if not np.array_equal(have, want):
+            np.testing.assert_array_equal(have, want, err_msg=where)

@@ -19,7 +19,7 @@ from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.environment import OBSERVATIONS, STARTS, Environment
 from mnistpro_jax.registration import level_of, make_params, with_observation
 from mnistpro_jax.worlds.digits import digit_bank
-from tests.episodes import edge_digits, quick_jit, scene_canvases, world
+from tests.episodes import edge_digits, scene_canvases, world
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "worlds" / "published_golden.json").read_text()
@@ -29,7 +29,7 @@ GOLDEN: list[dict[str, Any]] = json.loads(
 def all_canvases(bank: Bank) -> np.ndarray:
     """uint8 (E, H, W), 0 stroke and 255 background, of a list of episodes."""
     assert bank.episodes is not None
-    words = quick_jit(jax.vmap(lambda bank, scene: bank.canvas(scene), (None, 0)))(bank, bank.episodes.scenes)
+    words = jax.jit(jax.vmap(lambda bank, scene: bank.canvas(scene), (None, 0)))(bank, bank.episodes.scenes)
     return np.where(bitmap.unpack(words, bank.width), 0, 255).astype(np.uint8)
 
 
@@ -220,7 +220,7 @@ def tiny_digit() -> data.Dataset:
 
 def reset_corners(env: Environment, params: Any) -> np.ndarray:
     keys = jax.random.split(jax.random.key(0), RESETS)
-    observation, state = quick_jit(jax.vmap(env.reset, (0, None)))(keys, params)
+    observation, state = jax.jit(jax.vmap(env.reset, (0, None)))(keys, params)
     np.testing.assert_array_equal(observation.xy, state.start_xy)
     return np.asarray(observation.xy)
 
@@ -245,7 +245,7 @@ def test_starts_are_clamped_into_the_canvas() -> None:
 def test_a_blank_canvas_starts_in_the_middle() -> None:
     blank = data.Dataset(np.zeros((1, 28, 28), np.uint8), np.zeros(1, np.int32), 10, "blank", "test")
     env, params = mnistpro_jax.make("MnistPro-L2-v0", dataset=blank)
-    observation, _ = quick_jit(env.reset)(jax.random.key(0), params)
+    observation, _ = jax.jit(env.reset)(jax.random.key(0), params)
     assert observation.xy.tolist() == [192, 80]
 
 
@@ -259,7 +259,7 @@ def test_published_starts_of_a_whole_data_set() -> None:
 
     env, params = world(1, start="published", window=32)
     keys = jax.random.split(jax.random.key(0), 200)
-    observation, state = quick_jit(jax.vmap(env.reset, (0, None)))(keys, params)
+    observation, state = jax.jit(jax.vmap(env.reset, (0, None)))(keys, params)
     images = edge_digits().images[np.asarray(params.bank.indices)[np.asarray(state.scene)[:, 0], 0]]
     expected = [published_start(canvas_of(image[None]), 32) for image in images]
     np.testing.assert_array_equal(observation.xy, expected)
@@ -304,7 +304,7 @@ def test_resets_of_the_published_episodes_begin_where_the_list_says() -> None:
     env, params = mnistpro_jax.make("MnistPro-L2-v0", episodes="published")
     episodes = mnistpro_jax.published_episodes(2)
     keys = jax.random.split(jax.random.key(0), 400)
-    observation, state = quick_jit(jax.vmap(env.reset, (0, None)))(keys, params)
+    observation, state = jax.jit(jax.vmap(env.reset, (0, None)))(keys, params)
     listed = {
         (tuple(i), tuple(xy))
         for i, xy in zip(episodes.indices.tolist(), episodes.start_xy.tolist(), strict=True)

@@ -16,7 +16,7 @@ from mnistpro_jax.adapters import brax, gymnax, jumanji
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Ending
 from mnistpro_jax.rollouts.features import features
-from tests.episodes import assert_trees_equal, quick_jit
+from tests.episodes import assert_trees_equal
 
 World = tuple[Environment, EnvParams]
 TURNS, LANES = 24, 6
@@ -74,7 +74,7 @@ def played(small: World) -> dict[str, Any]:
         }
 
     keys = jax.random.split(jax.random.key(0), LANES)
-    program = quick_jit(jax.vmap(lane, in_axes=(0, 1, None)))
+    program = jax.jit(jax.vmap(lane, in_axes=(0, 1, None)))
     result: dict[str, Any] = program(keys, _actions(), params)
     # Keys are no numpy arrays.
     return jax.tree.map(

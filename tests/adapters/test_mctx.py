@@ -14,7 +14,7 @@ import pytest
 from mnistpro_jax.adapters.mctx import Model, legal_actions
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Ending, State
-from tests.episodes import quick_jit, world
+from tests.episodes import world
 
 World = tuple[Environment, EnvParams]
 LANES = 4
@@ -78,7 +78,7 @@ def test_a_search_with_answers_finds_the_right_one(small: World) -> None:
         )
         return state, output.action, output.action_weights
 
-    state, action, weights = quick_jit(search)(jax.random.key(0), params)
+    state, action, weights = jax.jit(search)(jax.random.key(0), params)
     labels = np.asarray(params.bank.answers)[np.asarray(state.scene)[:, 0], 0]
     assert action.tolist() == (4 + labels).tolist()
     # What is not legal gets no weight.

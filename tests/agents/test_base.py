@@ -7,10 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mnistpro_jax.agents import Geometry
-from mnistpro_jax.agents.base import candidates, direction_to_best
+from mnistpro_jax.agents import Geometry, base
 from mnistpro_jax.env.types import Kind
 from tests.agents.helpers import native, window_mask
+
+candidates = jax.jit(base.candidates, static_argnums=0)
+direction_to_best = jax.jit(base.direction_to_best)
+shown_by = jax.jit(base.Candidates.shown)
 
 GEOMETRIES = [
     Geometry(),
@@ -41,7 +44,7 @@ def test_candidates_are_the_windows_that_moves_reach(geometry: Geometry, seed: i
     rng = np.random.default_rng(seed)
     xy = (int(rng.integers(geometry.limit_x + 1)), int(rng.integers(geometry.limit_y + 1)))
     xy = (xy, (0, geometry.limit_y))[seed]
-    options = jax.jit(candidates, static_argnums=0)(geometry, jnp.asarray(xy, jnp.int32))
+    options = jax.tree.map(np.asarray, candidates(geometry, jnp.asarray(xy, jnp.int32)))
     expected = {
         (moves_x, moves_y): (x, y)
         for x, moves_x in reachable(geometry, xy[0], geometry.limit_x).items()
@@ -55,7 +58,7 @@ def test_candidates_are_the_windows_that_moves_reach(geometry: Geometry, seed: i
     }
     assert got == set(expected)
     weights = rng.random((geometry.num_digits, geometry.native_height, geometry.native_width), np.float32)
-    shown = np.asarray(options.shown(jnp.asarray(weights)))
+    shown = np.asarray(shown_by(options, weights))
     flat = weights.swapaxes(0, 1).reshape(geometry.native_height, -1)
     for row, column in zip(*np.nonzero(valid), strict=True):
         moves = (int(options.moves_x[column]), int(options.moves_y[row]))
@@ -66,12 +69,12 @@ def test_candidates_are_the_windows_that_moves_reach(geometry: Geometry, seed: i
 
 def test_the_first_move_leads_to_the_target() -> None:
     geometry = Geometry()
-    find = jax.jit(direction_to_best)
     for xy in ((37, 80), (160, 5)):
-        options = candidates(geometry, jnp.asarray(xy, jnp.int32))
+        options = jax.tree.map(np.asarray, candidates(geometry, jnp.asarray(xy, jnp.int32)))
         for row, column in zip(*np.nonzero(np.asarray(options.valid)), strict=True):
-            values = jnp.zeros(options.valid.shape, jnp.float32).at[row, column].set(1)
-            direction = int(find(options, values, jnp.zeros_like(values)))
+            values = np.zeros(options.valid.shape, np.float32)
+            values[row, column] = 1
+            direction = int(direction_to_best(options, values, np.zeros_like(values)))
             moves = (int(options.moves_x[column]), int(options.moves_y[row]))
             towards = {Kind.LEFT: moves[0] < 0, Kind.RIGHT: moves[0] > 0}
             towards |= {Kind.UP: moves[1] < 0, Kind.DOWN: moves[1] > 0}
@@ -80,11 +83,13 @@ def test_the_first_move_leads_to_the_target() -> None:
 
 def test_the_way_begins_where_more_is_seen() -> None:
     options = candidates(Geometry(), jnp.asarray((64, 64), jnp.int32))
-    target = jnp.zeros(options.valid.shape, jnp.float32).at[-2, -2].set(1)  # the last ones are copies
-    gains = jnp.zeros_like(target)
-    here = int(jnp.argmin(jnp.abs(options.moves_x)))
-    assert int(direction_to_best(options, target, gains.at[here + 1, here].set(0.5))) == Kind.DOWN
-    assert int(direction_to_best(options, target, gains.at[here, here + 1].set(0.5))) == Kind.RIGHT
+    target = np.zeros(options.valid.shape, np.float32)
+    target[-2, -2] = 1  # the last ones are copies
+    here = int(np.argmin(np.abs(options.moves_x)))
+    for (row, column), kind in (((here + 1, here), Kind.DOWN), ((here, here + 1), Kind.RIGHT)):
+        gains = np.zeros_like(target)
+        gains[row, column] = 0.5
+        assert int(direction_to_best(options, target, gains)) == kind
 
 
 def test_moves_are_clamped() -> None:

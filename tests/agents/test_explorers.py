@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mnistpro_jax.agents import Geometry
-from mnistpro_jax.agents.base import candidates
+from mnistpro_jax.agents import Geometry, base
 from mnistpro_jax.agents.expected_gain import _bits, expected_gain, gain_per_nat, systematic_resample
 from mnistpro_jax.agents.explorers import (
     InformationGain,
@@ -25,6 +24,9 @@ ONE = jnp.ones((), jnp.float32)
 
 
 read = jax.jit(EmpiricalBayesReader.posterior)
+candidates = jax.jit(base.candidates, static_argnums=0)
+strokes = jax.jit(pipeline.strokes)
+shown = jax.jit(base.Candidates.shown)
 
 
 @jax.jit
@@ -34,7 +36,7 @@ def direction(explorer: PriorCoverage | InformationGain, seen: Sight) -> jax.Arr
 
 def sight(reader: EmpiricalBayesReader, geometry: Geometry, image: np.ndarray, corners: list) -> Sight:
     """What was seen of digits side by side after the windows ``corners``."""
-    view = fused(geometry, np.asarray(pipeline.strokes(jnp.asarray(image))), corners)
+    view = fused(geometry, np.asarray(strokes(jnp.asarray(image))), corners)
     return Sight(observation(view, corners[-1]), reader, read(reader, view), jnp.float32(0.95))
 
 
@@ -85,13 +87,15 @@ def test_serpentine_never_bumps_before_all_is_seen() -> None:
 def test_random_walk_is_uniform_over_useful_moves(reader: EmpiricalBayesReader) -> None:
     explorer = RandomWalk(Geometry())
 
-    def draw(key, xy):
-        seen = Sight(observation(None, xy), reader, None, jnp.float32(0.95))
-        return explorer.direction(key, seen, ())[0]
+    @jax.jit
+    def drawn(keys, xy):
+        seen = Sight(observation(None, (0, 0)).replace(xy=xy), reader, None, jnp.float32(0.95))
+        return jax.vmap(lambda key: explorer.direction(key, seen, ())[0])(keys)
 
     keys = jax.random.split(jax.random.key(1), 4000)
-    inside = np.bincount(jax.vmap(lambda k: draw(k, (50, 50)))(keys), minlength=4)
-    corner = np.bincount(jax.vmap(lambda k: draw(k, (0, 0)))(keys), minlength=4)
+    inside, corner = (
+        np.bincount(drawn(keys, jnp.asarray(xy, jnp.int32)), minlength=4) for xy in ((50, 50), (0, 0))
+    )
     np.testing.assert_allclose(inside / 4000, 0.25, atol=0.03)
     np.testing.assert_allclose(corner / 4000, [0, 0.5, 0, 0.5], atol=0.03)
 
@@ -110,7 +114,7 @@ def test_coverage_leaves_the_digit_that_is_known(reader: EmpiricalBayesReader, h
     options = candidates(geometry, jnp.asarray((192, 80), jnp.int32))
     seen = sight(reader, geometry, pair, [(192, 80)])
     certain = seen.posterior.replace(
-        classes=jnp.stack([jnp.eye(10)[3], jnp.full(10, 0.1)]).astype(jnp.float32)
+        classes=jnp.asarray(np.stack([np.eye(10)[3], np.full(10, 0.1)]), jnp.float32)
     )
     seen = seen.replace(posterior=certain)
     gains = jax.jit(PriorCoverage.gains)(PriorCoverage(ONE, 0 * ONE, geometry), options, seen)
@@ -204,7 +208,7 @@ def test_coverage_is_unseen_information(reader: EmpiricalBayesReader, held_out: 
         seen = sight(reader, geometry, image, [(30, 77), (62, 77)])
         options = candidates(geometry, seen.observation.xy)
         doubt = 0.2 + 0.8 * (1 - np.asarray(seen.posterior.confidences))
-        expected = options.shown(doubt[:, None, None] * seen.unseen * reader.information)
+        expected = shown(options, doubt[:, None, None] * seen.unseen * reader.information)
         got = np.asarray(jax.jit(explorer.gains)(options, seen))
         assert got.dtype == np.int32
         np.testing.assert_allclose(got / explorer.worth, expected, rtol=0.02, atol=1e-3)

@@ -11,9 +11,9 @@ from mnistpro_jax.agents import Geometry, agent_names, describe, make_agent
 from mnistpro_jax.agents.reader import EmpiricalBayesReader
 from mnistpro_jax.agents.registry import reads_with
 from mnistpro_jax.data import Dataset
-from mnistpro_jax.env import pipeline
 from mnistpro_jax.env.types import Kind, Observation
 from tests.agents.helpers import fused, observation
+from tests.episodes import pillow_canvas
 
 GEOMETRY = Geometry()
 READING = [name for name in agent_names() if reads_with(name) in ("bank", "network")]
@@ -21,10 +21,16 @@ READING = [name for name in agent_names() if reads_with(name) in ("bank", "netwo
 ANY_LEVEL = [name for name in agent_names() if reads_with(name) != "memory"]
 
 
+def stroke_pixels(images: np.ndarray) -> np.ndarray:
+    return pillow_canvas(images, 224) == 0
+
+
 @pytest.fixture(scope="module")
 def first_look(held_out: Dataset) -> Observation:
-    strokes = np.asarray(pipeline.strokes(jnp.asarray(held_out.images[0])))
-    return observation(fused(GEOMETRY, strokes, [(70, 51)]), (70, 51))
+    return observation(fused(GEOMETRY, stroke_pixels(held_out.images[:1]), [(70, 51)]), (70, 51))
+
+
+read = jax.jit(EmpiricalBayesReader.posterior)
 
 
 @jax.jit
@@ -37,12 +43,13 @@ def act(policy, seen: Observation):
 def test_threshold_decides_between_moving_and_answering(
     name: str, reader: EmpiricalBayesReader, first_look: Observation
 ) -> None:
-    sure = float(reader.posterior(first_look.view).confidence)
+    posterior = read(reader, first_look.view)
+    sure, digits = float(posterior.confidence), posterior.digits.tolist()
     for confidence, answers in ((sure - 1e-4, True), (sure + 1e-4, False), (0.0, True), (1.1, False)):
         action = act(make_agent(name, GEOMETRY, reader=reader, confidence=confidence), first_look)
         assert (int(action.kind) == Kind.ANSWER) == answers
         assert int(action.kind) in range(5)
-        assert action.digits.tolist() == reader.posterior(first_look.view).digits.tolist()
+        assert action.digits.tolist() == digits
 
 
 @pytest.mark.parametrize("name", READING)
@@ -65,14 +72,12 @@ def test_max_moves(reader: EmpiricalBayesReader, first_look: Observation) -> Non
 def test_actions_are_pinned_and_pure(name: str, reader: EmpiricalBayesReader, held_out: Dataset) -> None:
     digits = 3
     geometry = Geometry(width=224 * digits, num_digits=digits)
-    strokes = np.asarray(
-        pipeline.strokes(jnp.asarray(np.concatenate(list(held_out.images[:digits]), axis=1)))
-    )
+    strokes = stroke_pixels(held_out.images[:digits])
     seen = observation(
         fused(geometry, strokes, [(10, 60), (42, 60)]), (42, 60), step=1, budget=geometry.budget
     )
     policy = make_agent(name, geometry, reader=reader, confidence=1.1)
-    batch = jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), seen)
+    batch = jax.tree.map(lambda leaf: np.stack([leaf] * 3), seen)
     keys = jax.random.split(jax.random.key(0), 3)
 
     @jax.jit
@@ -81,7 +86,7 @@ def test_actions_are_pinned_and_pure(name: str, reader: EmpiricalBayesReader, he
 
     actions, carry = act_all(policy, keys, batch)
     assert actions.kind.shape == (3,) and actions.digits.shape == (3, digits)
-    before = jax.vmap(policy.init)(keys)
+    before = jax.eval_shape(jax.vmap(policy.init), keys)
     assert jax.tree.structure(before) == jax.tree.structure(carry)
     for leaf in (*jax.tree.leaves(actions), *jax.tree.leaves(carry)):
         assert leaf.dtype == jnp.int32 and not leaf.weak_type

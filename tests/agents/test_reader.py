@@ -16,11 +16,15 @@ from tests.agents.helpers import fused, native
 GEOMETRY = Geometry()
 EXACT = 2 * 784
 read = jax.jit(EmpiricalBayesReader.posterior)
+read_all = jax.jit(jax.vmap(EmpiricalBayesReader.posterior, in_axes=(None, 0)))
+scores_of_all = jax.jit(jax.vmap(EmpiricalBayesReader.scores, in_axes=(None, 0)))
+read_whole = jax.jit(full_read)
+stroke_pixels = jax.jit(pipeline.strokes)
 WALK = [(80, 80), (112, 80), (112, 48), (80, 48), (80, 16)]
 
 
 def strokes(images: np.ndarray) -> np.ndarray:
-    return np.asarray(pipeline.strokes(jnp.asarray(images)))
+    return np.asarray(stroke_pixels(jnp.asarray(images)))
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +33,7 @@ def views(held_out: Dataset) -> FusedCanvas:
     made = [
         fused(GEOMETRY, picture, WALK[: 1 + k % 5]) for k, picture in enumerate(strokes(held_out.images[:20]))
     ]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *made)
 
 
 def test_native_counts_are_those_of_the_published_canvas(held_out: Dataset) -> None:
@@ -44,7 +48,7 @@ def shares(posterior: Posterior) -> np.ndarray:
 
 
 def test_posterior_is_normalised(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
-    posterior = jax.vmap(reader.posterior)(views)
+    posterior = read_all(reader, views)
     np.testing.assert_allclose(posterior.classes.sum(-1), 1, rtol=1e-5)
     by_class = np.stack(
         [shares(posterior)[..., np.asarray(reader.labels) == c].sum(-1) for c in range(10)], axis=-1
@@ -69,8 +73,8 @@ def test_scores_and_class_sums_are_exact(reader: EmpiricalBayesReader, views: Fu
             np.square(projected).sum(1).max() * np.square(codes.astype(np.float64)).sum(0).max()
         )
         assert lengths < exact.EXACT  # and so is every partial sum
-        np.testing.assert_array_equal(jax.vmap(reader.scores)(seen)[:, 0], scores)
-        posterior = jax.vmap(reader.posterior)(seen)
+        np.testing.assert_array_equal(scores_of_all(reader, seen)[:, 0], scores)
+        posterior = read_all(reader, seen)
         weights = np.asarray(posterior.weights, np.int64)[:, 0]
         sums = np.stack([weights[:, np.asarray(reader.labels) == c].sum(1) for c in range(10)], 1)
         sums = sums.astype(np.float32)  # one rounding
@@ -81,7 +85,7 @@ def test_scores_and_class_sums_are_exact(reader: EmpiricalBayesReader, views: Fu
 
 
 def test_vmap_and_jit_agree_with_single_episodes(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
-    batched = jax.jit(lambda r, v: jax.vmap(r.posterior)(v))(reader, views)
+    batched = read_all(reader, views)
     for k in range(3):
         single = read(reader, jax.tree.map(lambda leaf, k=k: leaf[k], views))
         np.testing.assert_allclose(single.classes, batched.classes[k], atol=1e-4)
@@ -100,7 +104,7 @@ def test_the_order_of_the_bank_does_not_matter(train: Dataset, views: FusedCanva
     plain = Dataset(train.images[:200], train.labels[:200], 10, "mnist", "train")
     mixed = Dataset(train.images[order], train.labels[order], 10, "mnist", "train")
     one, other = (build_reader(d, rank=EXACT) for d in (plain, mixed))
-    a, b = jax.vmap(one.posterior)(views), jax.vmap(other.posterior)(views)
+    a, b = read_all(one, views), read_all(other, views)
     np.testing.assert_allclose(a.classes, b.classes, atol=2e-3)
     np.testing.assert_allclose(shares(a)[..., order], shares(b), atol=2e-3)
 
@@ -131,8 +135,8 @@ def test_terms_are_bernoulli_log_odds(reader: EmpiricalBayesReader) -> None:
 
 
 def test_low_rank_keeps_the_answer(train: Dataset, reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
-    exact = jax.vmap(build_reader(train, rank=EXACT).posterior)(views)
-    low = jax.vmap(reader.posterior)(views)
+    exact = read_all(build_reader(train, rank=EXACT), views)
+    low = read_all(reader, views)
     assert float(jnp.mean(jnp.abs(exact.classes - low.classes))) < 0.01
 
 
@@ -142,7 +146,7 @@ def test_seeing_more_of_a_training_image_raises_its_weight(
     rose = 0
     for k, picture in enumerate(strokes(train.images[:10])):
         few, more = (shares(read(reader, fused(GEOMETRY, picture, WALK[:n])))[0, k] for n in (1, 5))
-        everything = shares(full_read(reader, jnp.asarray(native(GEOMETRY, picture))))[0]
+        everything = shares(read_whole(reader, jnp.asarray(native(GEOMETRY, picture))))[0]
         rose += int(few < more)
         assert int(everything.argmax()) == k and everything[k] > few
     assert rose >= 9
@@ -150,27 +154,27 @@ def test_seeing_more_of_a_training_image_raises_its_weight(
 
 def test_digits_are_read_apart(reader: EmpiricalBayesReader, held_out: Dataset) -> None:
     left, right = (native(GEOMETRY, picture) for picture in strokes(held_out.images[:2]))
-    pair = full_read(reader, jnp.asarray(np.concatenate([left, right], axis=1)))
+    pair = read_whole(reader, jnp.asarray(np.concatenate([left, right], axis=1)))
     for k, half in enumerate((left, right)):
-        alone = full_read(reader, jnp.asarray(half))
+        alone = read_whole(reader, jnp.asarray(half))
         np.testing.assert_allclose(pair.classes[k], alone.classes[0], atol=1e-4)
     assert float(pair.confidence) == pytest.approx(float(jnp.prod(jnp.max(pair.classes, -1))), rel=1e-6)
 
 
 def test_nothing_seen_gives_the_prior(train: Dataset, reader: EmpiricalBayesReader) -> None:
     nothing = jnp.zeros((28, 28), jnp.uint8)
-    classes = reader.posterior(FusedCanvas(nothing, nothing)).classes[0]
+    classes = read(reader, FusedCanvas(nothing, nothing)).classes[0]
     np.testing.assert_allclose(classes, np.bincount(train.labels, minlength=10) / 400, atol=1e-5)
 
 
 def test_it_reads(reader: EmpiricalBayesReader, held_out: Dataset) -> None:
     counts = jnp.asarray(native_counts(held_out.images))
-    answers = jax.vmap(lambda c: full_read(reader, c).digits[0])(counts)
+    answers = jax.jit(jax.vmap(lambda reader, c: full_read(reader, c).digits[0], (None, 0)))(reader, counts)
     assert float(np.mean(np.asarray(answers) == held_out.labels)) > 0.8  # 400 images alone
 
 
 def test_dtypes_are_pinned(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
-    posterior = reader.posterior(jax.tree.map(lambda leaf: leaf[0], views))
+    posterior = read(reader, jax.tree.map(lambda leaf: leaf[0], views))
     for leaf in (posterior.classes, posterior.confidence):
         assert leaf.dtype == jnp.float32 and not leaf.weak_type
     for leaf in (posterior.weights, posterior.rate):

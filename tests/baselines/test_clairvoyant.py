@@ -18,7 +18,6 @@ from mnistpro_jax.evaluation.world import draw_indices
 from mnistpro_jax.registration import environment, make_params
 from mnistpro_jax.rollouts.rollout import episode_keys
 from mnistpro_jax.worlds.digits import digit_bank
-from tests.episodes import quick_jit
 
 
 def _at(tree: Any, where: Any) -> Any:
@@ -35,8 +34,8 @@ def test_what_it_foresees_comes_true(edge_digits: Dataset) -> None:
     def action(kind: int) -> Action:
         return Action(jnp.asarray(kind, jnp.int32), jnp.zeros((1,), jnp.int32))
 
-    step, foreseen_step = quick_jit(plain.step_env), quick_jit(foreseeing.step_env)
-    observation, state = quick_jit(foreseeing.reset_to)(scene, start, params)
+    step, foreseen_step = jax.jit(plain.step_env), jax.jit(foreseeing.step_env)
+    observation, state = jax.jit(foreseeing.reset_to)(scene, start, params)
     np.testing.assert_array_equal(observation.view.label, bank.label(scene))
     for kind in (3, 0):
         for move in range(4):

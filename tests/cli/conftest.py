@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +10,7 @@ import pytest
 from mnistpro_jax import data
 from mnistpro_jax.cli import main
 from mnistpro_jax.data import idx
-from tests.cli.runs import RANDOM, quick_compilation
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick() -> Iterator[None]:
-    """See ``quick_compilation``; for each module, so that it ends with the tests of the command."""
-    with quick_compilation():
-        yield
+from tests.cli.runs import RANDOM
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +21,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     for level in (1, 2):
         made[level] = home / f"level-{level}"
         arguments = [*RANDOM, "--level", str(level), "--out", str(made[level]), "--pictures", "2", "--json"]
-        # Made before any module's own fixture.
-        with quick_compilation():
-            assert main(arguments) == 0
+        assert main(arguments) == 0
     return made
 
 
@@ -52,6 +42,5 @@ def sweep(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     folder = tmp_path_factory.mktemp("sweep")
     arguments = ["evaluate", "--agent", "serpentine", "--data", f"idx:{small_data}", "--episodes", "30"]
     arguments += ["--confidence", "0.3", "0.99"]
-    with quick_compilation():
-        assert main([*arguments, "--out", str(folder), "--json"]) == 0
+    assert main([*arguments, "--out", str(folder), "--json"]) == 0
     return folder, arguments

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
 COUNT = 20
@@ -35,18 +32,6 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    environment.pop("MNISTPRO_DEBUG", None)
+    environment = {name: value for name, value in os.environ.items() if name != "MNISTPRO_DEBUG"}
     command = [sys.executable, "-m", "mnistpro_jax", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
-
-
-@contextlib.contextmanager
-def quick_compilation() -> Iterator[None]:
-    """Programs here run once or twice: optimising them would take longer than running them."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_disable_most_optimizations", before)

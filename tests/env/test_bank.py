@@ -20,7 +20,7 @@ from mnistpro_jax.env import bitmap
 from mnistpro_jax.env.bank import Bank, scale
 from mnistpro_jax.env.seams import SeamEdges, SeamTable, seams
 from mnistpro_jax.worlds.digits import digit_bank, episode_bank
-from tests.episodes import edge_digits, pack, pillow_canvas, quick_jit
+from tests.episodes import edge_digits, pack, pillow_canvas
 
 AT_EDGE = 18  # digits of edge_digits with ink in an outermost column; they come first
 SEAMS = ["table", "edges"]
@@ -55,7 +55,7 @@ def strokes_of(dataset: data.Dataset, indices: NDArray[np.integer], size: int) -
 
 
 def mapped(function: Any, *axes: Any) -> Any:
-    return quick_jit(jax.vmap(function, in_axes=axes))
+    return jax.jit(jax.vmap(function, in_axes=axes))
 
 
 # ---- Seams ----------------------------------------------------------------------------------------------------
@@ -199,10 +199,13 @@ def test_other_sizes(level: int, size: int, window: int) -> None:
 # ---- Draws ----------------------------------------------------------------------------------------------------
 
 
+_scale = jax.jit(scale)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**31 - 1))
 def test_scale_is_the_high_half_of_the_product(bits: int, limit: int) -> None:
-    scaled = scale(jnp.uint32(bits), jnp.int32(limit))
+    scaled = _scale(jnp.uint32(bits), jnp.int32(limit))
     assert scaled.dtype == jnp.int32
     assert int(scaled) == bits * limit >> 32
 
@@ -250,7 +253,7 @@ def test_a_canvas_without_stroke_has_no_pixel() -> None:
         scene = jnp.zeros(level, jnp.int32)
         assert not bank.canvas(scene).any()
         assert bank.stroke_total(scene).tolist() == [0] * level
-        _, any_stroke = quick_jit(lambda bank, scene, bits: bank.stroke_pixel(scene, bits, jnp.int32(1)))(
+        _, any_stroke = jax.jit(lambda bank, scene, bits: bank.stroke_pixel(scene, bits, jnp.int32(1)))(
             bank, scene, jnp.uint32(5)
         )
         assert not bool(any_stroke)

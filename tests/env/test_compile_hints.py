@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mnistpro_jax.env.compile_hints import materialised, where_needed
-from tests.episodes import assert_trees_equal, quick_jit
+from tests.episodes import assert_trees_equal
 
 # ---- where_needed ---------------------------------------------------------------------------------------------
 
@@ -72,8 +72,8 @@ _programs: dict[Any, Any] = {}
 
 
 def _mapped(function: Any, axes: Any) -> Any:
-    """``quick_jit(vmap(function))``, made once for each, so that masks of one size share a program."""
-    return _programs.setdefault((function, axes), quick_jit(jax.vmap(function, in_axes=axes)))
+    """``jit(vmap(function))``, made once for each, so that masks of one size share a program."""
+    return _programs.setdefault((function, axes), jax.jit(jax.vmap(function, in_axes=axes)))
 
 
 ALL_BATCHED = (0, 0, 0, None)
@@ -148,7 +148,7 @@ def test_batched_and_unbatched_arguments(case: str) -> None:
         many if axis == 0 else one
         for axis, many, one in zip(shared_axes, (tables, offsets), shared, strict=True)
     )
-    mapped = [quick_jit(jax.vmap(function, in_axes=axes)) for function in (hinted, plain)]
+    mapped = [jax.jit(jax.vmap(function, in_axes=axes)) for function in (hinted, plain)]
     have, want = (program(needed, arguments, otherwise, shared) for program in mapped)
     assert_trees_equal(data_of(have), data_of(want))
 
@@ -162,7 +162,7 @@ def test_nested_vmap(inner: int) -> None:
     density = np.array([0.0, 0.2, 0.6, 1.0])[:, None]
     needed = jnp.asarray(np.random.default_rng(0).random((rows, inner)) < density)
     have, want = (
-        quick_jit(jax.vmap(jax.vmap(function, ALL_BATCHED), ALL_BATCHED))(needed, *grid, shared)
+        jax.jit(jax.vmap(jax.vmap(function, ALL_BATCHED), ALL_BATCHED))(needed, *grid, shared)
         for function in (hinted, plain)
     )
     assert_trees_equal(data_of(have), data_of(want))
@@ -175,7 +175,7 @@ def test_nested_vmap_over_shared_values() -> None:
     needed = jnp.asarray(np.random.default_rng(2).random(size) < 0.4)
     offsets = jnp.asarray([1, 20, 300], jnp.int32)
     have, want = (
-        quick_jit(
+        jax.jit(
             jax.vmap(
                 lambda offset, function=function: jax.vmap(function, ALL_BATCHED)(
                     needed, arguments, otherwise, (table, offset)
@@ -200,7 +200,7 @@ def test_inside_scan_and_cond() -> None:
             )
             return after, after["drawn"]
 
-        return quick_jit(lambda carry: jax.lax.scan(body, carry, masks))(otherwise)
+        return jax.jit(lambda carry: jax.lax.scan(body, carry, masks))(otherwise)
 
     assert_trees_equal(data_of(run(hinted)), data_of(run(plain)))
 

@@ -19,7 +19,7 @@ import pytest
 
 from mnistpro_jax.env.environment import EnvParams
 from mnistpro_jax.env.types import Action, Ending, Kind
-from tests.episodes import assert_trees_equal, quick_jit, world
+from tests.episodes import assert_trees_equal, world
 
 ROOT = Path(__file__).resolve().parents[2]
 # Worlds of every observation mode, 1 to 3 digits, strides that divide the window, and others.
@@ -100,7 +100,7 @@ def test_the_state_is_small() -> None:
 
 def test_statistics_of_a_running_episode() -> None:
     env, params = world(1, size=112, window=32, stride=5)
-    _, state = quick_jit(env.reset)(jax.random.key(0), params)
+    _, state = jax.jit(env.reset)(jax.random.key(0), params)
     statistics = env.statistics(state, params)
     assert (int(statistics.ending), int(statistics.steps), bool(statistics.correct)) == (
         Ending.RUNNING,
@@ -138,8 +138,8 @@ def test_values_of_params_change_without_compiling_again() -> None:
         return env.step(key, state, action, params)
 
     key = jax.random.key(0)
-    program = quick_jit(step)
-    _, state = quick_jit(env.reset)(key, params)
+    program = jax.jit(step)
+    _, state = jax.jit(env.reset)(key, params)
     for budget, reward in ((1, -1.0), (2, 0.25), (40, 3.0)):
         changed = dataclasses.replace(
             world(1, size=112, window=32, stride=5, budget=budget, move_reward=reward)[1],
@@ -175,7 +175,7 @@ def test_no_key_is_used_twice() -> None:
 
 def test_legacy_keys_work_too() -> None:
     env, params = world(1, size=112, window=32, stride=5)
-    new, old = (quick_jit(env.reset)(key, params) for key in (jax.random.key(3), jax.random.PRNGKey(3)))
+    new, old = (jax.jit(env.reset)(key, params) for key in (jax.random.key(3), jax.random.PRNGKey(3)))
     assert_trees_equal(new, old)
 
 
@@ -203,7 +203,7 @@ def fingerprint() -> dict[str, Any]:
 
         return jax.lax.scan(turn, env.reset(first, params)[1], (jax.random.split(rest, 40), actions))
 
-    result = quick_jit(jax.vmap(play, (0, None)))(jax.random.split(jax.random.key(5), 8), params)
+    result = jax.jit(jax.vmap(play, (0, None)))(jax.random.split(jax.random.key(5), 8), params)
     octets = b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(result))
     return {"leaves": leaves, "digest": hashlib.sha256(octets).hexdigest()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from mnistpro_jax import data
 from mnistpro_jax.env.environment import OBSERVATIONS, Environment, EnvParams, default_budget
 from mnistpro_jax.env.types import Action, Ending, Kind
 from tests import episodes
-from tests.episodes import Script, assert_same, quick_jit, replay, script, simulate, world
+from tests.episodes import Script, assert_same, replay, script, simulate, world
 
 # (level, overrides, episodes, turns). Between them: levels 1 to 3; windows from one pixel to the whole canvas;
 # strides that divide the window, the canvas, both or neither; canvases made on
@@ -226,9 +227,9 @@ def test_invalid_digits_have_no_flat_code(digits: tuple[int, int]) -> None:
 def test_a_flat_step_is_the_structured_step() -> None:
     env, params = world(1, size=112, window=32, stride=5)
     key = jax.random.key(0)
-    _, state = quick_jit(env.reset)(key, params)
+    _, state = jax.jit(env.reset)(key, params)
     codes = jnp.arange(-1, 15, dtype=jnp.int32)
-    step = quick_jit(
+    step = jax.jit(
         lambda code: (
             env.step_env(key, state, code, params),
             env.step_env(key, state, env.structured_action(code), params),
@@ -257,27 +258,33 @@ BAD_ACTIONS = {
 def test_actions_of_wrong_shape_or_dtype_are_refused(case: str, method: str) -> None:
     level, make_action = BAD_ACTIONS[case]
     env, params = world(level)
-    key = jax.random.key(0)
-    _, state = jax.eval_shape(env.reset, key, params)
     with pytest.raises(TypeError, match=r"action.*(expected|pass an Action)"):
-        jax.eval_shape(getattr(env, method), key, state, make_action(), params)
+        jax.eval_shape(getattr(env, method), jax.random.key(0), some_state(level), make_action(), params)
+
+
+@functools.cache
+def some_state(level: int) -> Any:
+    """The shapes of a state."""
+    env, params = world(level)
+    return jax.eval_shape(env.reset, jax.random.key(0), params)[1]
 
 
 WIDE = [2**32 + 1, 2**32 + 5, -(2**32) + 1, 2**31, 2**40]
 
 
 def test_codes_beyond_32_bits_are_invalid_and_do_not_wrap() -> None:
-    env, params = world(1)
+    env, params = world(1, size=112, window=32, stride=5)
+
+    def endings(code: jax.Array, params: EnvParams) -> list[jax.Array]:
+        _, state = env.reset_to(jnp.zeros(1, jnp.int32), jnp.zeros(2, jnp.int32), params)
+        actions = (Action(code, jnp.zeros(1, jnp.int32)), Action(jnp.int32(Kind.ANSWER), code[None]), code)
+        return [env.step_env(jax.random.key(0), state, action, params)[1].ending for action in actions]
+
     with jax.enable_x64(True):
-        for code in WIDE:
-            wide = jnp.asarray(code, jnp.int64)
-            assert wide.dtype == jnp.int64
-            assert env.structured_action(wide).kind == Kind.INVALID
-            for action in (Action(wide, jnp.zeros(1, jnp.int32)), Action(jnp.int32(Kind.ANSWER), wide[None])):
-                _, state = env.reset_to(jnp.zeros(1, jnp.int32), jnp.zeros(2, jnp.int32), params)
-                assert (
-                    env.step_env(jax.random.key(0), state, action, params)[1].ending == Ending.INVALID_ACTION
-                )
+        wide = jnp.asarray(WIDE, jnp.int64)
+        assert wide.dtype == jnp.int64
+        for ending in jax.jit(jax.vmap(endings, in_axes=(0, None)))(wide, params):
+            assert ending.tolist() == [Ending.INVALID_ACTION] * len(WIDE)
 
 
 # ---- Reset ----------------------------------------------------------------------------------------------------
@@ -287,14 +294,14 @@ def test_reset_to_clamps_the_corner(pair: tuple[Environment, EnvParams]) -> None
     env, params = pair
     corners = jnp.asarray([[-5, -9], [1000, 1000], [384, 160], [385, 3]], jnp.int32)
     scene = jnp.asarray([3, 4], jnp.int32)
-    observation, state = quick_jit(jax.vmap(env.reset_to, (None, 0, None)))(scene, corners, params)
+    observation, state = jax.jit(jax.vmap(env.reset_to, (None, 0, None)))(scene, corners, params)
     assert observation.xy.tolist() == [[0, 0], [384, 160], [384, 160], [384, 3]]
     np.testing.assert_array_equal(state.start_xy, observation.xy)
 
 
 def test_views_of_every_mode_are_contained_in_their_spaces() -> None:
     worlds = [world(2, observation=mode, window=32, stride=5) for mode in OBSERVATIONS]
-    reset_all = quick_jit(
+    reset_all = jax.jit(
         lambda key, params: [env.reset(key, p)[0] for (env, _), p in zip(worlds, params, strict=True)]
     )
     observations = reset_all(jax.random.key(1), [params for _, params in worlds])
@@ -306,8 +313,8 @@ def test_jit_changes_nothing() -> None:
     env, params = world(1, size=112, window=32, stride=5)
     key = jax.random.key(3)
     observation, state = env.reset(key, params)
-    episodes.assert_trees_equal((observation, state), quick_jit(env.reset)(key, params))
+    episodes.assert_trees_equal((observation, state), jax.jit(env.reset)(key, params))
     action = jnp.int32(Kind.RIGHT)
     episodes.assert_trees_equal(
-        env.step_env(key, state, action, params), quick_jit(env.step_env)(key, state, action, params)
+        env.step_env(key, state, action, params), jax.jit(env.step_env)(key, state, action, params)
     )

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mnistpro_jax.env.positions import Axis, Positions, div_rem
-from tests.episodes import pack, quick_jit
+from tests.episodes import pack
 
 # (height, width, window, stride): the published geometry; strides that divide nothing, or are one pixel; windows wider
 # than the stride, narrower, as wide, and wider than half the canvas; no way to move up or down; tiny windows.
@@ -64,7 +64,7 @@ def test_what_was_seen_is_the_union_of_the_windows(geometry: tuple[int, int, int
         return each, again, [(positions.pixels(what), positions.area(what)) for what in seen]
 
     arguments = (jnp.asarray(corners), jnp.int32(1))
-    each, again, made = jax.tree.map(np.asarray, quick_jit(jax.vmap(walk, in_axes=(0, None)))(*arguments))
+    each, again, made = jax.tree.map(np.asarray, jax.jit(jax.vmap(walk, in_axes=(0, None)))(*arguments))
     np.testing.assert_array_equal(np.bitwise_count(each).sum(axis=(2, 3)), 1)
     for number, path in enumerate(corners.tolist()):
         assert again[number].tolist() == [path[turn] in path[:turn] for turn in range(TURNS)]
@@ -82,17 +82,16 @@ def test_what_was_seen_is_the_union_of_the_windows(geometry: tuple[int, int, int
 def test_one_walk_without_vmap_is_the_same() -> None:
     positions = Positions(Axis(60, 20, 7), Axis(40, 20, 7))
     corners = jnp.asarray(walks(40, 60, 20, 7)[:4])
-    shown = jax.vmap(
-        lambda path: jax.lax.reduce(jax.vmap(positions.one)(path), np.uint32(0), jax.lax.bitwise_or, (0,))
-    )(corners)
-    one = jnp.int32(1)
+    one = jax.jit(jax.vmap(jax.vmap(positions.one)))(corners)
+    shown = np.bitwise_or.reduce(np.asarray(one), axis=1)
+    starts = np.asarray(corners[:, 0])
 
     def pixels(shown: jax.Array, start: jax.Array) -> list[jax.Array]:
-        return [positions.pixels(seen) for seen in positions.seen(shown, start, RINGS, one)]
+        return [positions.pixels(seen) for seen in positions.seen(shown, start, RINGS, jnp.int32(1))]
 
-    together = quick_jit(jax.vmap(pixels))(shown, corners[:, 0])
+    together = jax.jit(jax.vmap(pixels))(shown, starts)
     for number in range(4):
-        alone = quick_jit(pixels)(shown[number], corners[number, 0])
+        alone = jax.jit(pixels)(shown[number], starts[number])
         for ring in range(len(RINGS)):
             np.testing.assert_array_equal(alone[ring], together[ring][number])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shutil
 from pathlib import Path
 
@@ -50,12 +52,12 @@ def command(images: Path, out: Path, process: int | None = None, port: int = 0) 
 
 @pytest.fixture(scope="module")
 def story(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """One process alone; then two, of which one dies with nothing done, and the other when it has done five parts of
-    six; then two who finish."""
+    """One process alone, this one; then two, of which one dies with nothing done, and the other when it has done five
+    parts of six; then two who finish."""
     home = tmp_path_factory.mktemp("hosts")
     alone, shared = home / "alone", home / "shared"
-    code, printed, errors = finish(start("-m", "mnistpro_jax", *command(images, alone)))
-    assert code == 0, errors
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(command(images, alone)) == 0
 
     port = free_port()
     first = start("-m", "tests.evaluation.dying_host", "5", *command(images, shared, 0, port))
@@ -70,7 +72,7 @@ def story(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, o
     ended = [finish(process) for process in both]
     return {
         "alone": alone,
-        "printed": printed,
+        "printed": printed.getvalue(),
         "shared": shared,
         "survived": survived,
         "died": died,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import jax
 import pytest
 
-from experiments.scaling import MACHINES, Machine, estimate
+from experiments.scaling import MACHINES, Machine, estimate, main
 from tests.evaluation.processes import finish, start
 
 TINY = ["-m", "experiments.scaling", "--quick", "--batches", "16", "--devices", "2", "--episodes", "64"]
@@ -49,6 +50,11 @@ def test_an_estimate_is_its_formula() -> None:
         ),
     ],
 )
-def test_nonsense_is_one_line(arguments: list[str], message: str) -> None:
-    code, output, errors = finish(start("-m", "experiments.scaling", *arguments))
-    assert (code, output, errors) == (2, "", f"scaling: error: {message}\n")
+def test_nonsense_is_one_line(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["scaling", *arguments])
+    monkeypatch.setenv("XLA_FLAGS", "")  # the command adds to it
+    monkeypatch.setattr(jax, "local_devices", lambda: [None, None])
+    assert main() == 2
+    assert capsys.readouterr() == ("", f"scaling: error: {message}\n")

@@ -13,7 +13,6 @@ from experiments.trainers import rejax_ppo
 from experiments.trainers.curve import Curve
 from experiments.trainers.measure import played
 from mnistpro_jax.registration import make
-from tests.episodes import quick_jit
 
 
 def test_rejax_learns_in_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,7 +38,7 @@ def test_what_is_measured_is_what_was_played() -> None:
         )  # of the features: steps taken, steps left, seven of the last action
         return jnp.where(steps < 1.5, 0, 4 + 7).astype(jnp.int32)
 
-    accuracy, average = quick_jit(lambda params, key: played(act, env, params, key, 400))(
+    accuracy, average = jax.jit(lambda params, key: played(act, env, params, key, 400))(
         params, jax.random.key(0)
     )
     assert float(average) == pytest.approx(3)

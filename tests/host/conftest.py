@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import jax
 import pytest
 
 from mnistpro_jax.evaluation.request import EvaluationRequest
@@ -12,15 +9,6 @@ from mnistpro_jax.host.world import HostWorld, host_world
 from tests.episodes import mnist_test
 
 EPISODES = 6
-
-
-@pytest.fixture(scope="session", autouse=True)
-def quick_compilation() -> Iterator[None]:
-    """Programs here run a few hundred times: optimising them would take longer than running them."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="session")

@@ -175,7 +175,6 @@ def test_two_kills_cost_at_most_the_calls_under_way(tmp_path: Path, undisturbed:
                 subprocess.Popen(
                     [sys.executable, "-m", "mnistpro_jax", *asking(server, out)],
                     stdout=subprocess.DEVNULL,
-                    env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
                 )
             )
             assert process[-1].wait(300) == -signal.SIGKILL

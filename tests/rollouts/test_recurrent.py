@@ -11,7 +11,7 @@ import pytest
 
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.rollouts.recurrent import first_flags, reset_where, unroll
-from tests.episodes import quick_jit, world
+from tests.episodes import world
 
 TURNS, LANES = 20, 6
 
@@ -54,7 +54,7 @@ def test_memory_of_an_episode_is_of_that_episode_alone() -> None:
         wrong = unroll(remember, memory, views, done, empty)[1]
         return stored, right, wrong
 
-    (_, step, done, output), right, wrong = quick_jit(play)(
+    (_, step, done, output), right, wrong = jax.jit(play)(
         jax.random.key(0), jnp.asarray(actions, jnp.int32), params
     )
     assert np.asarray(done).sum() > LANES
