@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -39,6 +40,18 @@ def edge_digits() -> data.Dataset:
     at_edge = np.flatnonzero(full.images[:, :, [0, -1]].any(axis=(1, 2)))
     rows = np.concatenate([at_edge, np.arange(64 - len(at_edge))])
     return data.Dataset(full.images[rows], full.labels[rows], full.num_classes, full.source, full.split)
+
+
+def few_digits(patch: pytest.MonkeyPatch, count: int = 1100) -> None:
+    """From now on a split is its first images, a thousand and some more: the bank of a whole one takes nine seconds to
+    make as the tests compile."""
+    load = data.load
+
+    def load_few(source: str, split: str) -> data.Dataset:
+        full = load(source, split)
+        return dataclasses.replace(full, images=full.images[:count], labels=full.labels[:count])
+
+    patch.setattr(data, "load", load_few)
 
 
 @functools.cache
@@ -137,14 +150,15 @@ def _player(env: Environment, optimised: bool) -> Any:
 
 
 def simulate(env: Environment, params: EnvParams, script: Script, optimised: bool = False) -> dict[str, Any]:
-    """The script played by ``step_env``."""
+    """The script played by ``step_env``. Asserts that what is shown lies in the observation space."""
     arrays = tuple(jnp.asarray(getattr(script, field.name)) for field in dataclasses.fields(script))
-    begin, rest = _player(env, optimised)(arrays, params)
+    begin, rest = jax.tree.map(np.asarray, _player(env, optimised)(arrays, params))
+    space = env.observation_space(params)
+    for shown, where in ((begin[0], (0,)), (rest[0], (0, 0)), (rest[0], (-1, -1))):
+        assert space.contains(jax.tree.map(lambda leaf: leaf[where], shown))
     zero = np.zeros(len(script.scenes))
     begin = (*begin, zero.astype(np.float32), zero.astype(bool), zero.astype(bool))
-    joined = jax.tree.map(
-        lambda a, b: np.concatenate([np.asarray(a)[:, None], np.asarray(b)], axis=1), begin, rest
-    )
+    joined = jax.tree.map(lambda a, b: np.concatenate([a[:, None], b], axis=1), begin, rest)
     observation, statistics, reward, terminated, truncated = joined
     record = {field.name: getattr(statistics, field.name) for field in dataclasses.fields(statistics)}
     for name in ("xy", "step", "steps_left", "last_action"):

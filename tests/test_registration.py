@@ -19,7 +19,8 @@ from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.environment import OBSERVATIONS, STARTS, Environment
 from mnistpro_jax.registration import level_of, make_params, with_observation
 from mnistpro_jax.worlds.digits import digit_bank
-from tests.episodes import edge_digits, scene_canvases, world
+from mnistpro_jax.worlds.published import canvas_of, published_start
+from tests.episodes import edge_digits, few_digits, scene_canvases, world
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "worlds" / "published_golden.json").read_text()
@@ -107,11 +108,16 @@ def test_the_default_data_are_the_training_digits(monkeypatch: pytest.MonkeyPatc
     assert asked == [("mnist", "train"), ("mnist", "test"), ("tfds:fashion_mnist", "test")]
 
 
-def test_a_whole_split_becomes_a_bank() -> None:
+def test_a_whole_split_becomes_a_bank(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_digits(monkeypatch, 1100)  # more than are enlarged at once
     _, params = mnistpro_jax.make("MnistPro-L1-v0", source="mnist", split="test")
-    assert params.bank.num_tiles == 10_000
-    np.testing.assert_array_equal(params.bank.answers[:, 0], data.load("mnist", "test").labels)
-    np.testing.assert_array_equal(params.bank.indices[:, 0], np.arange(10_000))
+    assert params.bank.num_tiles == 1100
+    split = data.load("mnist", "test")
+    np.testing.assert_array_equal(params.bank.answers[:, 0], split.labels)
+    np.testing.assert_array_equal(params.bank.indices[:, 0], np.arange(1100))
+    strokes = np.asarray(jax.jit(bitmap.unpack, static_argnums=1)(params.bank.tiles[:, :-1], 224))
+    for number in (0, 1023, 1024, 1099):
+        np.testing.assert_array_equal(strokes[number], canvas_of(split.images[number : number + 1]) == 0)
 
 
 def test_data_overrides() -> None:
@@ -255,8 +261,6 @@ def test_fixed_starts() -> None:
 
 
 def test_published_starts_of_a_whole_data_set() -> None:
-    from mnistpro_jax.worlds.published import canvas_of, published_start
-
     env, params = world(1, start="published", window=32)
     keys = jax.random.split(jax.random.key(0), 200)
     observation, state = jax.jit(jax.vmap(env.reset, (0, None)))(keys, params)

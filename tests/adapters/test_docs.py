@@ -11,6 +11,7 @@ import pytest
 
 from mnistpro_jax import registration
 from mnistpro_jax.env.bank import Bank
+from tests.episodes import few_digits
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [*sorted((DOCS / "adapters").glob("*.md")), DOCS / "recurrent.md"]
@@ -30,7 +31,7 @@ def test_every_adapter_has_a_page_with_an_example() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _share_banks() -> Iterator[None]:
-    """All examples show the same images: building their bank once is enough."""
+    """All examples show the same images: building their bank once is enough, and a small one."""
     banks: dict[str, Bank] = {}
     build = registration._bank
 
@@ -42,6 +43,7 @@ def _share_banks() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registration, "_bank", shared)
+        few_digits(patch)
         yield
 
 

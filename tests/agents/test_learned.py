@@ -217,10 +217,10 @@ def test_the_sensor_leaves_the_neighbour_out() -> None:
 
 
 # Accuracy and steps of 10,000 episodes, as docs/learned_agents.md states them; how many of the first 200 of the same
-# list are right, and the steps of them all (`mnistpro evaluate --agent NAME --level N --episodes 200 --confidence 0.95`).
+# list are right, and how many steps they take (`mnistpro evaluate --agent NAME --level N --episodes 200`).
 FIRST = 200
 STATED = {
-    ("planner", 1): (0.981, 3.08, 198, 638),
+    ("planner", 1): (0.981, 3.08, 198, 638),  # at 0.95, like all but the memoryless
     ("canvas", 1): (0.982, 3.06, 199, 602),
     ("glimpse", 1): (0.985, 4.55, 198, 875),
     ("memoryless", 1): (0.8184, 3.60, 156, 624),  # at 0.6, its own confidence

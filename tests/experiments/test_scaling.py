@@ -10,7 +10,15 @@ import pytest
 from experiments.scaling import MACHINES, Machine, estimate, main
 from tests.evaluation.processes import finish, start
 
-TINY = ["-m", "experiments.scaling", "--quick", "--batches", "16", "--devices", "2", "--episodes", "64"]
+FEW = """
+import sys
+import pytest
+from experiments.scaling import main
+from tests.episodes import few_digits
+few_digits(pytest.MonkeyPatch())
+sys.exit(main())
+"""
+TINY = ["-c", FEW, "--quick", "--batches", "16", "--devices", "2", "--episodes", "64"]
 
 
 def test_a_quick_study() -> None:
