@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import resource
 import shutil
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +34,8 @@ import jax
 from mnistpro_jax import data
 from tests import episodes
 
+MUCH = 700 * 2**20  # bytes
+
 
 def pytest_collection_finish() -> None:
     """What is imported by now stays: the collector need not go through it again and again while programs are traced."""
@@ -38,9 +44,21 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Between rooms, drop compiled programs: each room has worlds of its own, and together they fill gigabytes."""
-    if nextitem is None or nextitem.path.parent != item.path.parent:
+    """Between rooms, drop compiled programs: each room has worlds of its own, and together they fill gigabytes. Between
+    modules of a room only where much has come together."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    if nextitem is None or nextitem.path.parent != item.path.parent or _resident() > MUCH:
         jax.clear_caches()
+        gc.collect()
+        if sys.platform == "linux":  # what is free goes back, which the C library does not do by itself
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def _resident() -> int:
+    """Bytes of memory that this process holds; 0 where that is not told."""
+    told = Path("/proc/self/statm")
+    return int(told.read_text().split()[1]) * resource.getpagesize() if told.exists() else 0
 
 
 def pytest_unconfigure() -> None:
