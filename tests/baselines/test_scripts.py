@@ -28,7 +28,8 @@ def _run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_tiny_run_and_another_configuration(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    command = ("--config", "ram_mnist", "--out", str(folder), "--updates")
+    small = ("--set", "batch=16", "--set", "glimpses=2", "--set", "held_out=100")
+    command = ("--config", "ram_mnist", *small, "--out", str(folder), "--updates")
     done = _run("train", *command, "3")
     assert done.returncode == 0, done.stderr
     assert {path.name for path in folder.iterdir()} == {"checkpoint", "config.json", "curve.csv", "curve.png"}
