@@ -11,6 +11,7 @@ import dataclasses
 import functools
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -255,9 +256,4 @@ def assert_same(simulated: dict[str, Any], expected: dict[str, Any]) -> None:
 
 def assert_trees_equal(first: Any, second: Any) -> None:
     """Same structure, and leaves of equal dtype, shape and value."""
-    assert jax.tree.structure(first) == jax.tree.structure(second)
-    for (path, leaf), other in zip(jax.tree.leaves_with_path(first), jax.tree.leaves(second), strict=True):
-        have, want, where = np.asarray(leaf), np.asarray(other), jax.tree_util.keystr(path)
-        assert (have.shape, have.dtype) == (want.shape, want.dtype), where
-        if not np.array_equal(have, want):
-            np.testing.assert_array_equal(have, want, err_msg=where)
+    chex.assert_trees_all_equal(*jax.tree.map(np.asarray, (first, second)), strict=True)

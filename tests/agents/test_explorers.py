@@ -50,7 +50,7 @@ def path(explorer: Serpentine, starts: np.ndarray, moves: int) -> np.ndarray:
         direction, memory = explorer.direction(jax.random.key(0), seen, memory)
         return (explorer.geometry.move(xy, direction), memory), xy
 
-    def walk(start):
+    def walk(start: Any) -> Any:
         return jax.lax.scan(step, (start, explorer.init(jax.random.key(0))), None, moves + 1)[1]
 
     return np.asarray(jax.jit(jax.vmap(walk, out_axes=1))(jnp.asarray(starts, jnp.int32)))
@@ -88,7 +88,7 @@ def test_random_walk_is_uniform_over_useful_moves(reader: EmpiricalBayesReader) 
     explorer = RandomWalk(Geometry())
 
     @jax.jit
-    def drawn(keys, xy):
+    def drawn(keys: jax.Array, xy: Any) -> Any:
         seen = Sight(observation(None, (0, 0)).replace(xy=xy), reader, None, jnp.float32(0.95))
         return jax.vmap(lambda key: explorer.direction(key, seen, ())[0])(keys)
 
@@ -127,7 +127,7 @@ def brute_force_gain(templates, one_hot, temperature, unseen, rows, columns) -> 
     stroke, background = (np.asarray(term, np.float64) / 1000 for term in log_odds(templates, 1000))
     shares, one_hot = np.asarray(templates) / 64.0, np.asarray(one_hot, np.float64)
 
-    def entropy(p):
+    def entropy(p: Any) -> Any:
         return -sum(q * np.log(q) for q in p if q > 0)
 
     gains = np.zeros((len(rows), len(columns)))

@@ -116,7 +116,7 @@ def test_one_explorer_serves_any_number_of_digits(num_digits: int, reader: Any) 
     explorer = LearnedExplorer(params, geometry, network)
 
     @jax.jit
-    def decide(explorer, sight):
+    def decide(explorer: LearnedExplorer, sight: Sight) -> tuple[jax.Array, jax.Array]:
         direction, _ = explorer.direction(jax.random.key(0), sight, ())
         return direction, useful_moves(geometry, sight.observation.xy)
 
@@ -154,7 +154,7 @@ def test_the_explorer_knows_what_a_planner_would_do(reader: Any) -> None:
     rng = np.random.default_rng(1)
 
     @jax.jit
-    def both(planner, sight):
+    def both(planner: PriorCoverage, sight: Sight) -> tuple[jax.Array, jax.Array]:
         doubt = 1 - sight.posterior.confidences[0]
         gains = (FLOOR + (1 - FLOOR) * doubt) * gains_in_reach(geometry, sight)[0]
         return planned_moves(gains)[1][PLANNED], planner.direction(jax.random.key(0), sight, ())[0]

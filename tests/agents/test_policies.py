@@ -81,7 +81,7 @@ def test_actions_are_pinned_and_pure(name: str, reader: EmpiricalBayesReader, he
     keys = jax.random.split(jax.random.key(0), 3)
 
     @jax.jit
-    def act_all(policy, keys, seen):
+    def act_all(policy: Any, keys: jax.Array, seen: Any) -> Any:
         return jax.vmap(lambda key, one: policy.act(key, one, policy.init(key)))(keys, seen)
 
     actions, carry = act_all(policy, keys, batch)
@@ -112,7 +112,7 @@ def test_random_is_uniform_over_flat_actions() -> None:
             assert np.mean(answered[:, place] == value) == pytest.approx(0.1, abs=0.012)
 
 
-def decide_random(policy, key):
+def decide_random(policy: Any, key: jax.Array) -> Any:
     return policy.act(key, observation(None, (0, 0)), ())[0]
 
 
