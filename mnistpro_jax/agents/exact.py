@@ -42,7 +42,7 @@ def halved(distance: jax.Array, rate: jax.Array, fraction_bits: int, bits: int) 
     """2 ** (bits - distance * rate / 2 ** fraction_bits), rounded: int32, 0..2 ** bits.
 
     distance: int32, 0 or more. rate: int32, 1 to 2 ** (fraction_bits - 1). fraction_bits: static, 15 or more, with
-    (bits + 2) << fraction_bits below 2 ** 31. bits: static, 1 to 18. The relative error is at most 2.5e-4; that of
+    (bits + 2) << fraction_bits below 2 ** 31. bits: static, 1 to 22. The relative error is at most 2.5e-4; that of
     rounding, half a unit, comes on top.
     """
     # Half a halving before this the weight already rounds to nothing, so that a cap one rate short of it does no harm.

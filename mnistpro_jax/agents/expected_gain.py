@@ -1,7 +1,7 @@
 """What a window is expected to tell about the answer, from a few likely images: whole numbers throughout.
 
-Measured in whole steps, so that all machines see the same gains (``agents.exact``); the steps are as fine as sums
-below 2 ** 24 allow for windows of the world's size.
+Measured in whole steps, so that all machines see the same gains (``agents.exact``): sums along a window's rows are
+exact, and shortened to 1 / 256 nats before those along its columns.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from mnistpro_jax.agents import exact
 from mnistpro_jax.agents.likelihood import TEMPLATE_FACTOR, log_odds
 
 _BLOCK = 256  # images per block of the two-stage search in systematic_resample
+_FULL = TEMPLATE_FACTOR**2  # a native pixel that is all stroke, or all seen
+_PER_NAT = 256  # steps of log-odds: 28 rows of 64 * 3.92 nats of them are below 2 ** 21
 _FRACTION_BITS = 24  # of the exponent of a weight
-_RATE_LIMIT_BITS = 13  # a distance is shortened until a nat has at most so many bits
 
 
 def gain_per_nat(particles: int) -> float:
@@ -33,33 +34,27 @@ def expected_gain(
     rows: jax.Array,
     columns: jax.Array,
     factor: int,
-    window: int,
 ) -> jax.Array:
     """Expected drop of class entropy under K equally likely images, for every window: int32 (Y, X).
 
     In 1 / ``gain_per_nat(K)`` nats. templates: uint8 (K, h, w) counts. one_hot: float32 (K, C), their classes. rate:
     int32 (), halvings per nat in 2 ** -12. hidden: int32 (h, w), hidden canvas pixels of each native pixel. rows: int32
     (Y, h), columns: int32 (X, w), canvas pixels that a window shows. factor: static, canvas pixels per native pixel.
-    window: static, its side in canvas pixels.
     """
     particles = templates.shape[0]
-    hidden_bits, share_bits, odds_bits = _bits(window)
-    cell = factor**2
-    unseen = ((hidden << (hidden_bits + 1)) + cell) // (2 * cell)
-    full = TEMPLATE_FACTOR**2
-    shares = ((templates.astype(jnp.int32) << share_bits) + full // 2) // full
-    # Two bits are left of the point: the terms are within +-3.92 nats.
-    stroke, background = log_odds(templates, 1 << (odds_bits - 2))
-    # Log-likelihood of hypothesis j where k is the truth, over the newly seen share of each window's pixels.
-    # Rows are contracted first: the K x K product is then taken once per row of windows, not once per window.
-    by_row = exact.product("yr,rc,krc,jrc->ycjk", rows, unseen, shares, stroke)
-    per_truth = exact.whole(exact.product("xc,ycjk->yxjk", columns, by_row))
-    for_all = exact.whole(exact.product("yr,rc,jrc,xc->yxj", rows, unseen, background << share_bits, columns))
-    fits = per_truth + for_all[..., None]
-    per_nat = cell << (hidden_bits + share_bits + odds_bits - 2)
-    spare = max(0, per_nat.bit_length() - _RATE_LIMIT_BITS)
-    per_step = (rate << (_FRACTION_BITS - exact.RATE_BITS)) // jnp.int32(max(1, per_nat >> spare))
-    distance = (jnp.max(fits, axis=2, keepdims=True) - fits) >> spare
+    # What a row of windows newly shows of each native pixel, and how much of that is stroke where k is the truth.
+    cell = factor**3
+    fresh = (rows[:, :, None] * hidden * _FULL + cell // 2) // cell
+    strokes = (fresh[:, None] * templates.astype(jnp.int32) + _FULL // 2) // _FULL
+    # Log-likelihood of hypothesis j where k is the truth, over what each window newly shows. Rows are contracted first:
+    # the K x K product is then taken once per row of windows, not once per window.
+    odds, background = log_odds(templates, _PER_NAT)
+    by_row = exact.whole(exact.product("ykrc,jrc->ycjk", strokes, odds))
+    for_all = exact.whole(exact.product("yrc,jrc->ycj", fresh, background))
+    by_row = (by_row + for_all[..., None]) >> (_FULL.bit_length() - 1)
+    fits = exact.whole(exact.product("xc,ycjk->yxjk", columns, by_row))
+    distance = jnp.max(fits, axis=2, keepdims=True) - fits
+    per_step = (rate << (_FRACTION_BITS - exact.RATE_BITS)) // jnp.int32(_PER_NAT * factor)
     _, weight_bits, fine = _resolution(particles)
     weights = exact.halved(distance, jnp.maximum(per_step, 1), _FRACTION_BITS, weight_bits)
     classes = exact.whole(exact.product("yxjk,jc->yxkc", weights, one_hot))
@@ -76,12 +71,6 @@ def expected_gain(
     return jnp.int32(fine) * (before - jnp.sum(after, axis=-1, dtype=jnp.int32))
 
 
-def _bits(window: int) -> tuple[int, int, int]:
-    """Bits of hidden shares, stroke shares and log-odds: their product times the window's pixels is within 2 ** 24."""
-    bits = min(12, 24 - math.ceil(2 * math.log2(window)))
-    return bits // 4, bits // 3, bits - bits // 4 - bits // 3
-
-
 def _resolution(particles: int) -> tuple[int, int, int]:
     """(fraction bits of entropies, bits of a weight, factor of gains that makes their steps fine)."""
     weight_bits = max(6, min(10, 14 - math.ceil(math.log2(particles))))
@@ -91,7 +80,7 @@ def _resolution(particles: int) -> tuple[int, int, int]:
 def systematic_resample(key: jax.Array, weights: jax.Array, count: int) -> jax.Array:
     """``count`` indices in proportion to the weights, evenly spaced along their sum: int32 (count,), rising.
 
-    weights: int32 (N,), 0..2 ** 18, the largest at least ``count``. An image of share w is drawn floor(count w) or that
+    weights: int32 (N,), 0..2 ** 22, the largest at least ``count``. An image of share w is drawn floor(count w) or that
     plus one times (within 2 ** -22 where the sum passes 2 ** 31). Raises ValueError for a count above 2 ** 15.
     """
     if not 1 <= count <= 1 << 15:
@@ -99,10 +88,10 @@ def systematic_resample(key: jax.Array, weights: jax.Array, count: int) -> jax.A
     # Two stages, blocks and then images of a block: a running sum over all N would cost more than reading.
     size = weights.shape[0]
     blocks = jnp.pad(weights, (0, -size % _BLOCK)).reshape(-1, _BLOCK)
-    sums = jnp.sum(blocks, axis=-1, dtype=jnp.int32)  # at most 2 ** 26
+    sums = jnp.sum(blocks, axis=-1, dtype=jnp.int32)  # at most 2 ** 30
     # Blocks count in 2 ** shift, so that the whole sum stays below 2 ** 31.
-    most = jnp.sum((sums >> 8) + 1, dtype=jnp.int32)
-    shift = jnp.maximum(jnp.int32(32 - 23) - jax.lax.clz(most), 0)
+    most = jnp.sum((sums >> 12) + 1, dtype=jnp.int32)
+    shift = jnp.maximum(jnp.int32(32 - 19) - jax.lax.clz(most), 0)
     ends = jnp.cumsum(sums >> shift, dtype=jnp.int32)
     whole, rest = ends[-1] // count, ends[-1] % count
     numbers = jnp.arange(count, dtype=jnp.int32)

@@ -235,7 +235,6 @@ class InformationGain:
                 options.rows,
                 options.columns[:, digit],
                 options.factor,
-                self.coverage.geometry.window,
             )
         return total
 

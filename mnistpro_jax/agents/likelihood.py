@@ -2,9 +2,7 @@
 
 A template says of every native pixel how likely a stroke is there; each revealed pixel then adds a term to its
 log-likelihood. All is counted in whole steps of a nat, so that the numbers are the same on every machine
-(``agents.exact``). The directions alone come from a float64 eigendecomposition, rounded to a grid of about 1 / 4096:
-two libraries give the same whole numbers unless an entry lies within their error of the middle between two, which is
-not ruled out. ``tests/agents/test_every_machine.py`` would show it.
+(``agents.exact``, ``agents.directions``).
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from mnistpro_jax.agents.directions import principal_directions
 from mnistpro_jax.agents.exact import EXACT
 from mnistpro_jax.env import bitmap, pipeline
 
@@ -90,17 +89,13 @@ def factorise(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Low-rank factors (2 P, R) and (R, N) of the bank's log-likelihood terms, less their mean: int32.
 
-    The directions are the principal ones, exact for rank 2 P, found from an even sample of the bank; a unit is
-    ``grid`` long. The second factor is the exact product of the terms, in ``PER_NAT`` steps, with the directions as
+    The directions are those of ``principal_directions``, exact for rank 2 P, found from an even sample of the bank; a
+    unit is ``grid`` long. The second factor is the exact product of the terms, in ``PER_NAT`` steps, with the directions as
     they were rounded. The mean over the bank adds the same to every image's score, so that the softmax does not see it.
     """
     sample = _in_chunks(_terms, templates[:: -(-len(templates) // _BASIS_IMAGES)])
-    count, total = len(sample), sample.sum(axis=0, dtype=np.int64)
-    vectors = _principal(sample, count, total)[:, ::-1][:, :rank]
-    basis = np.ascontiguousarray(np.rint(grid * vectors).astype(np.int32))
-    # The sign of an eigenvector is anybody's choice.
-    basis *= np.where(np.take_along_axis(basis, np.abs(basis).argmax(0)[None], 0) < 0, -1, 1)
-    mean = (total // count).astype(np.int32)
+    basis = principal_directions(sample, rank, grid)
+    mean = (sample.sum(axis=0, dtype=np.int64) // len(sample)).astype(np.int32)
     codes = np.empty((basis.shape[1], len(templates)), np.int32)
     longest = math.sqrt(float(np.square(basis, dtype=np.int64).sum(axis=0).max()))
     for start in range(0, len(templates), _CHUNK):  # the terms of the whole bank would take 94 MB
@@ -110,24 +105,6 @@ def factorise(
         exact = np.float32 if longest * largest < EXACT else np.float64
         codes[:, start : start + _CHUNK] = basis.T.astype(exact) @ chunk.T.astype(exact)
     return basis, codes
-
-
-def _principal(sample: NDArray[np.int8], count: int, total: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Principal directions of the sample, weakest first, of a matrix that is exact: float64 (2 P, up to 2 P)."""
-    if count < sample.shape[1]:  # fewer images than terms: the same through the smaller matrix
-        wide = (count * sample.astype(np.int64) - total).astype(
-            np.float64
-        )  # the sums below stay under 2 ** 53
-        energies, mixtures = np.linalg.eigh(wide @ wide.T)
-        kept = energies > 1e-9 * energies[-1]
-        vectors: NDArray[np.float64] = wide.T @ (mixtures[:, kept] / np.sqrt(energies[kept]))
-        return vectors
-    products = np.zeros((sample.shape[1], sample.shape[1]), np.float64)
-    for start in range(0, count, _CHUNK):  # 125 ** 2 * 1024 is below 2 ** 24
-        chunk = sample[start : start + _CHUNK].astype(np.float32)
-        products += chunk.T @ chunk
-    sums = total.astype(np.float64)
-    return np.asarray(np.linalg.eigh(count * products - np.outer(sums, sums))[1], np.float64)
 
 
 @jax.jit

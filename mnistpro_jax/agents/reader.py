@@ -41,7 +41,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mnistpro_jax.agents import exact
+from mnistpro_jax.agents import directions, exact
 from mnistpro_jax.agents.likelihood import PER_NAT, TEMPLATE_FACTOR, factorise, native_counts
 from mnistpro_jax.env.types import FusedCanvas, pytree, static_field
 
@@ -54,7 +54,7 @@ TEMPERATURE_EXPONENT = 0.6
 _SEEN_STEPS = 4096  # of the share of information seen, in the table of rates
 _LEAST_SEEN = 0.02  # below 2 % nearly nothing was seen; the bound keeps the power finite
 _INFORMATION_BITS = 16
-_FRACTION_BITS = 26  # of the exponent of a weight: 20 << 26 is below 2 ** 31
+_FRACTION_BITS = 26  # of the exponent of a weight: 24 << 26 is below 2 ** 31
 _PROJECTION_LIMIT = 8192  # longest projection of any evidence: as many bits as the codes get
 
 
@@ -143,7 +143,7 @@ class EmpiricalBayesReader:
     per_nat: jax.Array
     cell: int = static_field(default=TEMPLATE_FACTOR**2)
     shift: int = static_field(default=0)
-    half_bits: int = static_field(default=9)
+    half_bits: int = static_field(default=11)
 
     @property
     def num_classes(self) -> int:
@@ -225,7 +225,7 @@ def build_reader(
     templates = native_counts(dataset.images)
     cell = native_factor**2
     largest = int(np.bincount(dataset.labels).max())
-    half_bits = min(9, 24 - largest.bit_length())
+    half_bits = min(11, 24 - largest.bit_length())
     if half_bits < 4:
         raise ValueError(
             f"a class has {largest} images; expected fewer than {1 << 20}: take a part of the bank"
@@ -256,6 +256,7 @@ def _integer_factors(
     terms = 2 * math.prod(templates.shape[1:])
     # Evidence is 0..cell, a direction 1 long: the sum of its parts is at most the root of their number.
     grid = 1 << math.floor(math.log2((exact.EXACT / cell - terms / 2) / math.sqrt(terms)))
+    grid = min(grid, directions.LONGEST)
     basis, codes = factorise(templates, rank, grid)
     stretch = grid + math.sqrt(basis.size) / 2 + 1  # largest singular value: rounding adds at most the second
     longest = stretch * cell * math.sqrt(terms)

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from mnistpro_jax.agents import exact
+from mnistpro_jax.agents.likelihood import FLOOR, PER_NAT
+from mnistpro_jax.agents.reader import TEMPERATURE, TEMPERATURE_EXPONENT
 
 
-@pytest.mark.parametrize(("fraction_bits", "bits"), [(26, 18), (26, 12), (24, 10)])
+@pytest.mark.parametrize(("fraction_bits", "bits"), [(26, 22), (26, 12), (24, 10)])
 def test_halved_is_a_power_of_two(fraction_bits: int, bits: int) -> None:
     rng = np.random.default_rng(0)
     distance = np.r_[0, 1, rng.integers(0, 1 << 25, 20_000)].astype(np.int32)
@@ -43,8 +45,8 @@ def test_halved_never_wraps() -> None:
     ]
     cases += [((1 << 31) - 1, 1), ((1 << 31) - 1, 1 << 17), (0, 1 << 17)]
     distance, rate = (jnp.asarray(column, jnp.int32) for column in zip(*cases, strict=True))
-    got = jax.jit(exact.halved, static_argnums=(2, 3))(distance, rate, 26, 18)
-    assert got.tolist() == [reference(d, r, 26, 18) for d, r in cases]
+    got = jax.jit(exact.halved, static_argnums=(2, 3))(distance, rate, 26, 22)
+    assert got.tolist() == [reference(d, r, 26, 22) for d, r in cases]
 
 
 @pytest.mark.parametrize("size", [1, 64, 1 << 14, 1 << 16])
@@ -74,3 +76,16 @@ def test_products_of_whole_numbers_are_exact() -> None:
     left, right = rng.integers(-64, 65, (7, 3000)), rng.integers(-80, 80, (3000, 5))
     got = exact.product("ab,bc->ac", jnp.asarray(left, jnp.int32), jnp.asarray(right, jnp.int32))
     np.testing.assert_array_equal(np.asarray(got, np.int64), left @ right)
+
+
+def test_tables_are_far_from_the_middle_between_whole_numbers() -> None:
+    """Logarithms and powers of another library differ in the last bit: it cannot round them to other whole numbers."""
+    share = [FLOOR + (1 - 2 * FLOOR) * level / 1024 for level in range(1025)]
+    unrounded = [per_nat * (math.log(p) - math.log1p(-p)) for p in share for per_nat in (PER_NAT, 256)]
+    unrounded += [per_nat * math.log1p(-p) for p in share for per_nat in (PER_NAT, 256)]
+    table, bits = exact.log_table(1 << 14)
+    unrounded += [number * math.log2(number) * 2**bits for number in range(1, len(table))]
+    seen = (np.arange(4097) + 0.5) / 4096
+    unrounded += list(TEMPERATURE / math.log(2) * np.maximum(seen, 0.02) ** -TEMPERATURE_EXPONENT * 4096)
+    apart = np.abs(np.modf(np.abs(unrounded))[0] - 0.5)
+    assert apart.min() > 1e-8

@@ -55,7 +55,7 @@ def test_posterior_is_normalised(reader: EmpiricalBayesReader, views: FusedCanva
     )
     np.testing.assert_allclose(posterior.classes, by_class, atol=1e-6)
     assert posterior.weights.shape == (20, 1, 400) and posterior.classes.shape == (20, 1, 10)
-    assert (np.max(posterior.weights, -1) == 1 << 18).all() and (np.min(posterior.weights) >= 0)
+    assert (np.max(posterior.weights, -1) == 1 << 22).all() and (np.min(posterior.weights) >= 0)
 
 
 def test_scores_and_class_sums_are_exact(reader: EmpiricalBayesReader, views: FusedCanvas) -> None:
