@@ -16,7 +16,10 @@ from mnistpro_jax.agents.likelihood import TEMPLATE_FACTOR, log_odds
 
 _BLOCK = 256  # images per block of the two-stage search in systematic_resample
 _FULL = TEMPLATE_FACTOR**2  # a native pixel that is all stroke, or all seen
-_PER_NAT = 256  # steps of log-odds: 28 rows of 64 * 3.92 nats of them are below 2 ** 21
+_PER_NAT = 128  # steps of log-odds: 28 * 15 canvas rows of 64 * 3.92 nats are within 2 ** 24 of them
+_ROW_PER_NAT = (
+    256  # the same of what a row of windows shows: 28 rows of 3.92 nats, and 28 * 15 canvas columns of it
+)
 _FRACTION_BITS = 24  # of the exponent of a weight
 
 
@@ -42,19 +45,19 @@ def expected_gain(
     (Y, h), columns: int32 (X, w), canvas pixels that a window shows. factor: static, canvas pixels per native pixel.
     """
     particles = templates.shape[0]
-    # What a row of windows newly shows of each native pixel, and how much of that is stroke where k is the truth.
-    cell = factor**3
-    fresh = (rows[:, :, None] * hidden * _FULL + cell // 2) // cell
-    strokes = (fresh[:, None] * templates.astype(jnp.int32) + _FULL // 2) // _FULL
+    # What is hidden of each native pixel, and how much of that is stroke where k is the truth: 0..64.
+    cell = factor**2
+    unseen = (hidden * _FULL + cell // 2) // cell
+    strokes = (unseen * templates.astype(jnp.int32) + _FULL // 2) // _FULL
     # Log-likelihood of hypothesis j where k is the truth, over what each window newly shows. Rows are contracted first:
     # the K x K product is then taken once per row of windows, not once per window.
     odds, background = log_odds(templates, _PER_NAT)
-    by_row = exact.whole(exact.product("ykrc,jrc->ycjk", strokes, odds))
-    for_all = exact.whole(exact.product("yrc,jrc->ycj", fresh, background))
-    by_row = (by_row + for_all[..., None]) >> (_FULL.bit_length() - 1)
+    by_row = exact.product("yr,krc,jrc->ycjk", rows, strokes, odds)
+    for_all = exact.product("yr,rc,jrc->ycj", rows, unseen, background)
+    by_row = exact.whole(by_row + for_all[..., None]) // (factor * _FULL * _PER_NAT // _ROW_PER_NAT)
     fits = exact.whole(exact.product("xc,ycjk->yxjk", columns, by_row))
     distance = jnp.max(fits, axis=2, keepdims=True) - fits
-    per_step = (rate << (_FRACTION_BITS - exact.RATE_BITS)) // jnp.int32(_PER_NAT * factor)
+    per_step = (rate << (_FRACTION_BITS - exact.RATE_BITS)) // jnp.int32(_ROW_PER_NAT * factor)
     _, weight_bits, fine = _resolution(particles)
     weights = exact.halved(distance, jnp.maximum(per_step, 1), _FRACTION_BITS, weight_bits)
     classes = exact.whole(exact.product("yxjk,jc->yxkc", weights, one_hot))
@@ -86,18 +89,21 @@ def systematic_resample(key: jax.Array, weights: jax.Array, count: int) -> jax.A
     if not 1 <= count <= 1 << 15:
         raise ValueError(f"{count} particles; expected 1 to {1 << 15}")
     # Two stages, blocks and then images of a block: a running sum over all N would cost more than reading.
-    size = weights.shape[0]
-    blocks = jnp.pad(weights, (0, -size % _BLOCK)).reshape(-1, _BLOCK)
-    sums = jnp.sum(blocks, axis=-1, dtype=jnp.int32)  # at most 2 ** 30
+    full = weights.shape[0] // _BLOCK
+    blocks, rest = weights[: full * _BLOCK].reshape(full, _BLOCK), weights[full * _BLOCK :]
+    sums = jnp.concatenate(  # at most 2 ** 30 each
+        [jnp.sum(blocks, axis=-1, dtype=jnp.int32), jnp.sum(rest, dtype=jnp.int32)[None]]
+    )
     # Blocks count in 2 ** shift, so that the whole sum stays below 2 ** 31.
     most = jnp.sum((sums >> 12) + 1, dtype=jnp.int32)
     shift = jnp.maximum(jnp.int32(32 - 19) - jax.lax.clz(most), 0)
     ends = jnp.cumsum(sums >> shift, dtype=jnp.int32)
-    whole, rest = ends[-1] // count, ends[-1] % count
+    even, odd = ends[-1] // count, ends[-1] % count
     numbers = jnp.arange(count, dtype=jnp.int32)
-    targets = numbers * whole + (numbers * rest) // count + exact.draw(key, whole)
+    targets = numbers * even + (numbers * odd) // count + exact.draw(key, even)
     block = jnp.sum(ends[None, :] <= targets[:, None], axis=-1, dtype=jnp.int32)
     begin = jnp.where(block > 0, ends[block - 1], jnp.int32(0))
-    inside = jnp.cumsum(blocks[block], axis=-1, dtype=jnp.int32)
+    members = block[:, None] * _BLOCK + jnp.arange(_BLOCK, dtype=jnp.int32)
+    inside = jnp.cumsum(weights.at[members].get(mode="fill", fill_value=0), axis=-1, dtype=jnp.int32)
     within = jnp.sum(inside <= ((targets - begin) << shift)[:, None], axis=-1, dtype=jnp.int32)
     return (block * _BLOCK + within).astype(jnp.int32)

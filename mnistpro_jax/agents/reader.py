@@ -127,8 +127,9 @@ class EmpiricalBayesReader:
     codes: float32 (R, N), log-likelihood of the bank along them. Both hold whole numbers. one_hot: float32 (N, C),
     labels: int32 (N,). templates: uint8 (N, native height, native width), stroke pixels per native pixel, 0..64.
     information: float32 (native height, native width), share of the bank's variance in each native pixel, summing to 1.
-    rates: int32 (4097,), by the share of ``information`` revealed: few pixels are close to independent, many are not,
-    so that the log-likelihood is multiplied by temperature * seen ** -exponent. per_nat: int32 (), steps of a score.
+    rates: int32 (4097,), halvings of a weight per nat in 2 ** -12 by the share of ``information`` revealed: few pixels
+    are close to independent, many are not, so that the log-likelihood is multiplied by temperature * seen ** -exponent.
+    step_rates: int32 (4097,), the same per step of a score, in 2 ** -26.
     cell: static, canvas pixels per native pixel, squared. shift: static, bits that projections are shortened by.
     half_bits: static, half the bits of a weight.
     """
@@ -140,7 +141,7 @@ class EmpiricalBayesReader:
     templates: jax.Array
     information: jax.Array
     rates: jax.Array
-    per_nat: jax.Array
+    step_rates: jax.Array
     cell: int = static_field(default=TEMPLATE_FACTOR**2)
     shift: int = static_field(default=0)
     half_bits: int = static_field(default=11)
@@ -157,10 +158,9 @@ class EmpiricalBayesReader:
         product (B n, R) @ (R, N).
         """
         scores = self.scores(fused)
-        rate = self.rate(self.split(fused.revealed))
+        seen = self.seen(self.split(fused.revealed))
         distance = jnp.max(scores, axis=-1, keepdims=True) - scores
-        per_step = jnp.maximum((rate << (_FRACTION_BITS - exact.RATE_BITS)) // self.per_nat, 1)
-        weights = exact.halved(distance, per_step[:, None], _FRACTION_BITS, 2 * self.half_bits)
+        weights = exact.halved(distance, self.step_rates[seen, None], _FRACTION_BITS, 2 * self.half_bits)
         # Sums of half the bits are exact: images of a class times 2 ** half_bits are at most 2 ** 24.
         low_bits = jnp.int32((1 << self.half_bits) - 1)
         high = exact.product("nk,kc->nc", weights >> self.half_bits, self.one_hot)
@@ -169,22 +169,22 @@ class EmpiricalBayesReader:
         # In a stated order: what a reduction adds first is the compiler's choice.
         total = functools.reduce(jnp.add, [classes[:, k] for k in range(self.num_classes)])
         # Spelled out: a compiler may turn the division by one number of many into this, or not.
-        return Posterior(weights, classes * (jnp.float32(1) / total)[:, None], rate)
+        return Posterior(weights, classes * (jnp.float32(1) / total)[:, None], self.rates[seen])
 
     def scores(self, fused: FusedCanvas) -> jax.Array:
-        """Log-likelihood of every image but for a constant, int32 (n, N), in 1 / ``per_nat`` nats."""
+        """Log-likelihood of every image but for a constant, int32 (n, N), in steps."""
         evidence = [_flat(self.split(counts)) for counts in (fused.stroke, fused.revealed)]
         projected = exact.whole(exact.product("np,pr->nr", jnp.concatenate(evidence, axis=-1), self.basis))
         half = jnp.int32((1 << self.shift) >> 1)
         return exact.whole(exact.product("nr,rk->nk", (projected + half) >> self.shift, self.codes))
 
-    def rate(self, revealed: jax.Array) -> jax.Array:
-        """Halvings of a weight per nat, in 2 ** -12, from the revealed counts of each digit: int32 (n,)."""
+    def seen(self, revealed: jax.Array) -> jax.Array:
+        """Share of ``information`` in the revealed counts of each digit, in 1 / 4096: int32 (n,)."""
         # At most 225 * 2 ** 16, therefore exact.
         information = exact.on_grid(self.information, _INFORMATION_BITS)
         seen = exact.whole(exact.product("nrc,rc->n", revealed, information))
         steps = seen // jnp.int32((self.cell << _INFORMATION_BITS) // _SEEN_STEPS)
-        return self.rates[jnp.clip(steps, 0, _SEEN_STEPS)]
+        return jnp.clip(steps, 0, _SEEN_STEPS)
 
     def split(self, counts: jax.Array) -> jax.Array:
         """Counts of a canvas by digit: (h, n * w) -> (n, h, w)."""
@@ -231,6 +231,7 @@ def build_reader(
             f"a class has {largest} images; expected fewer than {1 << 20}: take a part of the bank"
         )
     basis, codes, per_nat, shift = _integer_factors(templates, rank, cell)
+    rates = _rates(temperature, exponent)
     return EmpiricalBayesReader(
         basis=jnp.asarray(basis, jnp.float32),
         codes=jnp.asarray(codes),
@@ -238,8 +239,8 @@ def build_reader(
         labels=jnp.asarray(dataset.labels, jnp.int32),
         templates=jnp.asarray(templates, jnp.uint8),
         information=jnp.asarray(_information(templates)),
-        rates=jnp.asarray(_rates(temperature, exponent)),
-        per_nat=jnp.asarray(per_nat, jnp.int32),
+        rates=jnp.asarray(rates),
+        step_rates=jnp.asarray(np.maximum((rates << (_FRACTION_BITS - exact.RATE_BITS)) // per_nat, 1)),
         cell=cell,
         shift=shift,
         half_bits=half_bits,

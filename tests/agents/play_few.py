@@ -1,56 +1,75 @@
-"""Plays a few published episodes with a small bank, and prints digests of all that happened.
+"""Plays a few scenes with a small bank, and takes digests of all that the agents thought and did.
 
-Run as a program: the instruction set that XLA compiles for is fixed when a process begins.
+The world is the slow one of ``helpers``: its canvases are whole numbers, and only agents are compiled. Also a program:
+the instruction set that XLA compiles for is fixed when a process begins.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from mnistpro_jax import data, registration
+from mnistpro_jax import data
 from mnistpro_jax.agents import Geometry, make_agent
-from mnistpro_jax.agents.reader import build_reader
-from mnistpro_jax.evaluation.request import EvaluationRequest
-from mnistpro_jax.evaluation.world import world
-from mnistpro_jax.rollouts.rollout import rollout
+from mnistpro_jax.agents.reader import EmpiricalBayesReader, build_reader
+from mnistpro_jax.env import pipeline
+from mnistpro_jax.env.types import Observation
+from tests.agents.helpers import fused, observation
 
-PLAYED = (("random-walk", 1), ("observer", 2), ("coverage", 2))
-BANK, EPISODES, BUDGET = 2_000, 12, 14
+PLAYED = ("observer", "coverage", "random-walk")  # all three decide; the first is followed
+GEOMETRY = Geometry(width=448, num_digits=2)
+BANK, EPISODES, STEPS = 2_000, 12, 10
 
 
-def digest(*arrays: np.ndarray) -> str:
-    """Of the bytes of arrays, in the order and the layout that every machine has."""
+@jax.jit
+def think(reader: EmpiricalBayesReader, keys: jax.Array, seen: Observation) -> Any:
+    """The posterior, and what every agent does, for a batch."""
+
+    def one(key: jax.Array, shown: Observation) -> Any:
+        agents = [make_agent(name, GEOMETRY, reader=reader, confidence=1.1) for name in PLAYED]
+        return reader.posterior(shown.view), [agent.act(key, shown, agent.init(key))[0] for agent in agents]
+
+    return jax.vmap(one)(keys, seen)
+
+
+def digests() -> dict[str, str]:
+    """Of the reader, of what it believed, and of what each agent did."""
+    train, test = data.load("mnist", "train"), data.load("mnist", "test")
+    reader = build_reader(
+        data.Dataset(train.images[:BANK], train.labels[:BANK], train.num_classes, train.source, train.split)
+    )
+    pairs = np.concatenate([test.images[:EPISODES], test.images[EPISODES : 2 * EPISODES]], axis=2)
+    canvases = np.asarray(pipeline.strokes(jnp.asarray(pairs)))
+    ways = [[(32 * k, 13 * k)] for k in range(EPISODES)]
+    thoughts: list[Any] = []
+    for step in range(STEPS):
+        views = [
+            observation(fused(GEOMETRY, canvas, way), way[-1], step)
+            for canvas, way in zip(canvases, ways, strict=True)
+        ]
+        keys = jax.random.split(jax.random.key(step), EPISODES)
+        thoughts.append(think(reader, keys, jax.tree.map(lambda *leaves: jnp.stack(leaves), *views)))
+        for way, kind in zip(ways, thoughts[-1][1][0].kind, strict=True):
+            x, y = GEOMETRY.move(jnp.asarray(way[-1]), kind).tolist()
+            way.append((x, y))
+    posteriors, actions = zip(*thoughts, strict=True)
+    made = {"reader": digest(reader), "posteriors": digest(posteriors)}
+    return made | {name: digest([step[k] for step in actions]) for k, name in enumerate(PLAYED)}
+
+
+def digest(tree: Any) -> str:
+    """Of the bytes of all arrays, in the order and the layout that every machine has."""
     made = hashlib.sha256()
-    for array in arrays:
-        made.update(np.ascontiguousarray(array, np.asarray(array).dtype.newbyteorder("<")).tobytes())
+    for leaf in jax.tree.leaves(tree):
+        array = np.asarray(leaf)
+        made.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
     return made.hexdigest()[:16]
 
 
-def main() -> None:
-    """Print a JSON object: digests by what was made."""
-    train, test = data.load("mnist", "train"), data.load("mnist", "test")
-    few = data.Dataset(train.images[:BANK], train.labels[:BANK], train.num_classes, train.source, train.split)
-    reader = build_reader(few)
-    digests = {"reader": digest(*(np.asarray(leaf) for leaf in jax.tree.leaves(reader)))}
-    for name, level in PLAYED:
-        env, bank = world(EvaluationRequest(level=level), test)
-        played = rollout(
-            jax.random.key(0),
-            env,
-            registration.make_params(env, bank, budget=BUDGET),
-            make_agent(name, Geometry.of(env), reader=reader),
-            EPISODES,
-            batch_size=EPISODES,
-        )
-        digests[f"{name} {level}"] = digest(
-            played.windows, played.kinds, played.statistics.steps, played.statistics.correct
-        )
-    print(json.dumps(digests))
-
-
 if __name__ == "__main__":
-    main()
+    print(json.dumps(digests()))

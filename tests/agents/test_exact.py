@@ -81,8 +81,8 @@ def test_products_of_whole_numbers_are_exact() -> None:
 def test_tables_are_far_from_the_middle_between_whole_numbers() -> None:
     """Logarithms and powers of another library differ in the last bit: it cannot round them to other whole numbers."""
     share = [FLOOR + (1 - 2 * FLOOR) * level / 1024 for level in range(1025)]
-    unrounded = [per_nat * (math.log(p) - math.log1p(-p)) for p in share for per_nat in (PER_NAT, 256)]
-    unrounded += [per_nat * math.log1p(-p) for p in share for per_nat in (PER_NAT, 256)]
+    unrounded = [per_nat * (math.log(p) - math.log1p(-p)) for p in share for per_nat in (PER_NAT, 128)]
+    unrounded += [per_nat * math.log1p(-p) for p in share for per_nat in (PER_NAT, 128)]
     table, bits = exact.log_table(1 << 14)
     unrounded += [number * math.log2(number) * 2**bits for number in range(1, len(table))]
     seen = (np.arange(4097) + 0.5) / 4096

@@ -11,6 +11,7 @@ from mnistpro_jax.agents import Geometry, base, exact
 from mnistpro_jax.agents.expected_gain import (
     _FULL,
     _PER_NAT,
+    _ROW_PER_NAT,
     expected_gain,
     gain_per_nat,
     systematic_resample,
@@ -174,9 +175,9 @@ def test_expected_gain_is_its_definition(reader: EmpiricalBayesReader, geometry:
 
 def test_the_fit_of_a_window_is_exact() -> None:
     """All terms at their largest stay within what float32 holds, whatever the window."""
-    largest = round(3.92 * _PER_NAT)  # log-odds and log of the background
-    assert 28 * _FULL * largest <= exact.EXACT
-    assert 28 * largest * 28 * 15 <= exact.EXACT  # along columns, of up to 15 pixels each
+    rows = columns = 28 * 15  # of the largest canvas
+    assert rows * _FULL * round(3.92 * _PER_NAT) <= exact.EXACT  # log-odds and log of the background
+    assert columns * 28 * round(3.92 * _ROW_PER_NAT) <= exact.EXACT
 
 
 def test_gain_is_zero_where_nothing_can_be_learnt(reader: EmpiricalBayesReader) -> None:
