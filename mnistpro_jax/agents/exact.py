@@ -45,8 +45,8 @@ def halved(distance: jax.Array, rate: jax.Array, fraction_bits: int, bits: int) 
     (bits + 2) << fraction_bits below 2 ** 31. bits: static, 1 to 22. The relative error is at most 2.5e-4; that of
     rounding, half a unit, comes on top.
     """
-    # From half a halving before this on the weight rounds to nothing, so that it does not matter where exactly distances
-    # are cut. In floats, because processors cannot divide many whole numbers at once.
+    # From half a halving before this on the weight rounds to nothing, so that it does not matter where exactly
+    # distances are cut. In floats, because processors cannot divide many whole numbers at once.
     last = (bits + 2) << fraction_bits
     limit = (jnp.float32(last) / rate.astype(jnp.float32)).astype(jnp.int32)
     exponent = jnp.minimum(distance, limit) * rate

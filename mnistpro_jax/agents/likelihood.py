@@ -90,7 +90,7 @@ def factorise(
     """Low-rank factors (2 P, R) and (R, N) of the bank's log-likelihood terms, less their mean: int32.
 
     The directions are those of ``principal_directions``, exact for rank 2 P, found from an even sample of the bank; a
-    unit is ``grid`` long. The second factor is the exact product of the terms, in ``PER_NAT`` steps, with the directions
+    unit is ``grid`` long. The second factor is the exact product of the terms, in ``PER_NAT`` steps, with them
     as they were rounded. The mean over the bank adds the same to every image's score: the softmax does not see it.
     """
     sample = _in_chunks(_terms, templates[:: -(-len(templates) // _BASIS_IMAGES)])
