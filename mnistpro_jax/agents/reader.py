@@ -17,7 +17,7 @@ the same through 128 directions                            64.7 / 87.6 / 91.5 / 
 
 The low rank costs nothing and makes the product three times cheaper than the plain one of 784 pixels. All numbers that
 a choice hangs on are whole (``agents.exact``): machines that add in another order read the same. The figures here are
-of the same reader in floats, before its numbers were rounded to whole ones. The
+of the same reader in floats, with the best directions, before its numbers were rounded to whole ones. The
 temperature falls as more is seen: the best one went from 0.55 after one window to 0.17 on the whole canvas,
 which the power law follows (on 1,600 images, mean negative log-likelihood over 1 to 16 windows and the whole
 canvas: 0.242 for (0.18, 0.5) and 0.243 for (0.15, 0.6); 0.249 for (0.18, 0.4)). On 10,000 test episodes of
