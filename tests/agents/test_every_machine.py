@@ -24,10 +24,7 @@ def test_beliefs_and_decisions_do_not_depend_on_the_instruction_set() -> None:
     root = Path(__file__).parents[2]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(root)}
     environment["XLA_FLAGS"] = f"{flags()} --xla_cpu_max_isa=SSE4_2"
-    environment |= {
-        "OPENBLAS_CORETYPE": "Nehalem",
-        "OPENBLAS_NUM_THREADS": "1",
-    }  # what numpy's products run on
+    environment |= {"OPENBLAS_CORETYPE": "Nehalem", "OPENBLAS_NUM_THREADS": "1"}  # of numpy's products
     command = [sys.executable, "-m", "tests.agents.play_few"]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
