@@ -7,6 +7,7 @@ import gc
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -35,6 +36,10 @@ from mnistpro_jax import data
 from tests import episodes
 
 MUCH = 700 * 2**20  # bytes
+
+# In the background of a shell Ctrl-C is ignored, and so it would be in every process that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

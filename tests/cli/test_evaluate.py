@@ -285,7 +285,10 @@ def test_real_ctrl_c(seconds: float, tmp_path: Path) -> None:
             time.sleep(0.05)
         time.sleep(seconds)
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=60)
+        try:
+            _, errors = running.communicate(timeout=60)
+        finally:
+            running.kill()
     assert running.returncode == 130
     assert errors == "mnistpro: interrupted; nothing written\n"
     assert list(tmp_path.iterdir()) == []

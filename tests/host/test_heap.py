@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
 from mnistpro_jax.host.heap import settled_heap
+
+
+@pytest.fixture(autouse=True)
+def _nothing_frozen() -> Iterator[None]:
+    """The tests' own process has frozen what it imported (``tests.conftest``)."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_what_was_there_before_is_set_aside_while_it_lasts() -> None:
