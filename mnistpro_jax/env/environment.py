@@ -23,8 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from mnistpro_jax.env import actions, picture, spaces, views
+from mnistpro_jax.env import actions, checks, picture, spaces, views
 from mnistpro_jax.env.compile_hints import where_needed
+from mnistpro_jax.env.compiled import compiled
 from mnistpro_jax.env.outline import OUTLINE_WIDTH
 from mnistpro_jax.env.params import EnvParams
 from mnistpro_jax.env.positions import Axis, Positions, Seen
@@ -99,10 +100,12 @@ class Environment:
 
     # ---- The contract -------------------------------------------------------------------------------------
 
+    @compiled
     def reset(self, key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
         """Start a random episode. Returns the first observation and the state."""
         return self.reset_env(key, params)
 
+    @compiled
     def step(
         self, key: jax.Array, state: State, action: jax.Array | Action, params: EnvParams
     ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
@@ -116,6 +119,7 @@ class Environment:
         part of a step: compiled into a program that does not use them, they cost nothing. Where those of ended
         episodes alone are used, ``final_statistics(done, info["final_state"], params)`` costs a fraction.
         """
+        checks.check_key(key)
         after, words, reward, terminated, truncated = self._advance(state, action, params)
         done = terminated | truncated
 
@@ -138,10 +142,12 @@ class Environment:
         info = self._info(final_observation, after, params)
         return observation, following, reward, terminated, truncated, info
 
+    @compiled
     def reset_env(self, key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
         """As ``reset``: a random scene, and a start by the environment's rule."""
         return self._show(*self._draw_start(key, params), params)
 
+    @compiled
     def step_env(
         self, key: jax.Array, state: State, action: jax.Array | Action, params: EnvParams
     ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
@@ -163,6 +169,7 @@ class Environment:
         info = self._info(observation, after, params)
         return observation, after, reward, terminated, truncated, info
 
+    @compiled
     def step_running(
         self, key: jax.Array, state: State, action: jax.Array | Action, params: EnvParams
     ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
@@ -176,24 +183,35 @@ class Environment:
         info = self._info(observation, after, params)
         return observation, after, reward, terminated, truncated, info
 
+    @compiled
     def reset_to(self, scene: jax.Array, start_xy: jax.Array, params: EnvParams) -> tuple[Observation, State]:
         """Start the episode of a given scene, int32 (m,) tile numbers, at a given corner, int32 (2,).
 
         The corner is clamped into the canvas.
         """
-        limit = self._limit()
-        return self._show(scene.astype(jnp.int32), jnp.clip(start_xy.astype(jnp.int32), 0, limit), params)
+        checks.check_params(self, params)
+        checks.check_whole("scene", scene, (params.bank.tiles_per_scene,))
+        checks.check_whole("start_xy", start_xy, (2,))
+        corner = jnp.clip(jnp.asarray(start_xy, jnp.int32), 0, self._limit())
+        return self._show(jnp.asarray(scene, jnp.int32), corner, params)
 
+    @compiled
     def draw_start(self, key: jax.Array, scene: jax.Array, params: EnvParams) -> jax.Array:
         """A start corner for a given scene under the rule ``stroke`` or ``fixed``, int32 (2,)."""
+        checks.check_key(key)
+        checks.check_params(self, params)
+        checks.check_whole("scene", scene, (params.bank.tiles_per_scene,))
         bits = random_bits(key, 1, self._one(params))[0]
         return self._start(bits, scene, jnp.asarray(-1, jnp.int32), params)
 
+    @compiled
     def statistics(self, state: State, params: EnvParams) -> EpisodeStatistics:
         """Exact counts of the episode so far."""
+        self._check(state, params)
         seen, readable = self._seen(state, (False, True), params)
         return episode_statistics(state, params.bank, self._positions, seen, readable, self._one(params))
 
+    @compiled
     def final_statistics(self, done: jax.Array, state: State, params: EnvParams) -> EpisodeStatistics:
         """``statistics`` of an episode that has ended (``done``, bool ()); all zero where it goes on.
 
@@ -245,10 +263,12 @@ class Environment:
 
     # ---- Actions ------------------------------------------------------------------------------------------
 
+    @compiled
     def flat_action(self, action: Action) -> jax.Array:
         """The flat code of a structured action, int32 (); -1 if invalid. For n <= 2."""
         return actions.flat(action, self.num_digits, self.num_classes)
 
+    @compiled
     def structured_action(self, action: jax.Array) -> Action:
         """The structured action of a flat code, for n <= 2; a code out of range becomes an invalid action."""
         return actions.structured(action, self.num_digits, self.num_classes)
@@ -259,6 +279,7 @@ class Environment:
         self, state: State, action: jax.Array | Action, params: EnvParams
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, jax.Array]:
         """The state after an action, what its window shows, and (reward, terminated, truncated)."""
+        self._check(state, params)
         after, reward, terminated, truncated = self._move_or_answer(
             state, actions.checked(action, self.num_digits, self.num_classes), params
         )
@@ -304,6 +325,10 @@ class Environment:
         )
         return after, reward, terminated, truncated
 
+    def _check(self, state: State, params: EnvParams) -> None:
+        checks.check_params(self, params)
+        checks.check_state(self, state, params.bank.tiles_per_scene, self._positions.shape)
+
     @staticmethod
     def _one(params: EnvParams) -> jax.Array:
         """For ``compile_hints.materialised``: the budget is at least 1, but the compiler cannot know."""
@@ -327,6 +352,8 @@ class Environment:
 
     def _draw_start(self, key: jax.Array, params: EnvParams) -> tuple[jax.Array, jax.Array]:
         """A random scene and its start: (int32 (m,), int32 (2,))."""
+        checks.check_key(key)
+        checks.check_params(self, params)
         tiles = params.bank.tiles_per_scene
         bits = random_bits(key, tiles + 1, self._one(params))
         scene, episode = params.bank.draw(bits[:tiles])

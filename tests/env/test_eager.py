@@ -1,0 +1,34 @@
+"""Without jit: the environment's functions compile themselves once, and give what a program that calls them gives."""
+
+from __future__ import annotations
+
+import jax
+import jax.monitoring
+import jax.numpy as jnp
+
+from mnistpro_jax.env.environment import Environment
+from tests.episodes import assert_trees_equal, world
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+def test_eager_steps_compile_once_and_are_those_of_a_program() -> None:
+    env, params = world(1, size=56, window=16, stride=8)
+    keys = jax.random.split(jax.random.key(0), 8)
+    moves = jnp.arange(8, dtype=jnp.int32) % 4
+    axes = (0, 0, 0, None)
+    _, state = jax.vmap(env.reset, in_axes=(0, None))(keys, params)
+    first = jax.vmap(env.step, in_axes=axes)(keys, state, moves, params)
+    assert_trees_equal(first, jax.jit(jax.vmap(env.step, in_axes=axes))(keys, state, moves, params))
+
+    heard: list[str] = []
+    listener = lambda event, seconds, **_: heard.append(event)  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        for _ in range(3):
+            # Bound anew, and an equal environment: as a loop that was never thought of as a program.
+            same = Environment(**{name: getattr(env, name) for name in env.__dataclass_fields__})
+            state = jax.vmap(same.step, in_axes=axes)(keys, state, moves, params)[1]
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listener)
+    assert COMPILED not in heard
