@@ -7,7 +7,7 @@ Shapes and dtypes alone are read, so that compiled programs are the same with an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,21 @@ import numpy as np
 from mnistpro_jax.env.params import EnvParams
 from mnistpro_jax.env.types import State
 
-if TYPE_CHECKING:
-    from mnistpro_jax.env.environment import Environment
+
+class World(Protocol):
+    """What an environment and a bank have in common."""
+
+    @property
+    def height(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def num_digits(self) -> int: ...
+    @property
+    def num_classes(self) -> int: ...
+    @property
+    def native_factor(self) -> int: ...
+
 
 _GEOMETRY = ("height", "width", "num_digits", "num_classes", "native_factor")
 _ADVICE = "for a batch use jax.vmap, such as jax.vmap(env.reset, in_axes=(0, None))(keys, params)"
@@ -33,7 +46,7 @@ def check_key(key: Any) -> None:
         raise ValueError(f"key has shape {key.shape}; expected one key: {_ADVICE}")
 
 
-def check_params(env: Environment, params: Any) -> None:
+def check_params(env: World, params: Any) -> None:
     """Params of this environment's geometry. TypeError for what is none, ValueError for another's, or for a batch."""
     if not isinstance(params, EnvParams):
         raise TypeError(f"params are {_spoken(params)}; expected the EnvParams that make returns")
@@ -51,7 +64,7 @@ def check_params(env: Environment, params: Any) -> None:
     _check_shape("params.start_xy", params.start_xy, (2,))
 
 
-def check_state(env: Environment, state: Any, num_tiles: int, visited: tuple[int, int]) -> None:
+def check_state(env: World, state: Any, num_tiles: int, visited: tuple[int, int]) -> None:
     """One episode's state of this environment: TypeError for what is none, ValueError for another's, or for a batch."""
     if not isinstance(state, State):
         raise TypeError(f"state is {_spoken(state)}; expected the State that reset and step return")
