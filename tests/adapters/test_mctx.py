@@ -26,8 +26,9 @@ def uninformed(weights: Any, observation: Any) -> tuple[jax.Array, jax.Array]:
     return jnp.zeros((size, 14), jnp.float32), jnp.zeros(size, jnp.float32)
 
 
-def states(env: Environment, corners: list[tuple[int, int]], ending: int = Ending.RUNNING) -> State:
-    shape = jax.eval_shape(lambda key, params: env.reset(key, params)[1], jax.random.key(0), world(1)[1])
+def states(of: World, corners: list[tuple[int, int]], ending: int = Ending.RUNNING) -> State:
+    env, params = of
+    shape = jax.eval_shape(lambda key, params: env.reset(key, params)[1], jax.random.key(0), params)
     size = len(corners)
     blank = jax.tree.map(lambda leaf: np.zeros((size, *leaf.shape), leaf.dtype), shape)
     return dataclasses.replace(
@@ -35,10 +36,10 @@ def states(env: Environment, corners: list[tuple[int, int]], ending: int = Endin
     )
 
 
-def test_legal_actions(small: World) -> None:
+def test_legal_actions() -> None:
     env = world(1)[0]
     corners = [(0, 0), (160, 160), (80, 80), (0, 100), (3, 160)]
-    running = states(env, corners)
+    running = states(world(1), corners)
     moves = [  # up, down, left, right
         [False, True, False, True],
         [True, False, True, False],
@@ -51,10 +52,10 @@ def test_legal_actions(small: World) -> None:
     assert np.asarray(legal_actions(env, running, clamped=True)).all()
     silent = np.asarray(legal_actions(env, running, answers=False))
     assert silent[:, :4].tolist() == moves and not silent[:, 4:].any()
-    assert not np.asarray(legal_actions(env, states(env, corners, Ending.ANSWERED))).any()
+    assert not np.asarray(legal_actions(env, states(world(1), corners, Ending.ANSWERED))).any()
     # A window as large as the canvas: no move changes it, but a search without answers needs an action.
     whole = dataclasses.replace(env, window=224)
-    stuck = states(env, [(0, 0)])
+    stuck = states(world(1), [(0, 0)])
     assert np.asarray(legal_actions(whole, stuck, answers=False))[:, :4].all()
     assert not np.asarray(legal_actions(whole, stuck))[:, :4].any()
 
@@ -131,4 +132,4 @@ def test_bad_arguments(small: World, monkeypatch: pytest.MonkeyPatch) -> None:
         short.root(((), params), observation, state)
     monkeypatch.setitem(sys.modules, "mctx", None)
     with pytest.raises(ImportError, match=r'pip install "mnistpro_jax\[mctx\]"'):
-        Model(env, uninformed).root(((), params), observation, states(env, [(0, 0)]))
+        Model(env, uninformed).root(((), params), observation, states(small, [(0, 0)]))
