@@ -14,12 +14,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from mnistpro_jax import data
-from mnistpro_jax.data import Dataset
+from mnistpro_jax.data.dataset import checked_dataset
+from mnistpro_jax.data.numbers import whole_number
 from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.environment import Environment, EnvParams, default_budget
-from mnistpro_jax.worlds.digits import digit_bank, episode_bank
-from mnistpro_jax.worlds.published import PUBLISHED_SIZE, canvas_of, published_episodes, published_start
+from mnistpro_jax.worlds.named import BankName, named_bank
+from mnistpro_jax.worlds.published import PUBLISHED_SIZE
+
+_MOST_STEPS = 2**31 - 1  # of an int32
 
 _ID = re.compile(r"MnistPro-L([1-9][0-9]?)-v0")
 _PUBLISHED = ("MnistPro-L1-v0", "MnistPro-L2-v0")
@@ -71,10 +73,12 @@ def make(env_id: str, **overrides: Any) -> tuple[Environment, EnvParams]:
     if given.get("episodes") == "published":
         static.setdefault("start", "published")
     static.setdefault("outline", static.get("observation") == "published")
-    for name in ("window", "stride"):
-        if name in static:
-            static[name] = _whole(name, static[name])
-    window = static.get("window", 64)
+    if "start_xy" in given and static.get("start", "stroke") != "fixed":
+        raise TypeError(
+            f"start_xy is given, but the start is {static.get('start', 'stroke')!r}, so that it would do nothing; "
+            "expected start='fixed' with it"
+        )
+    window = whole_number("window", static.get("window", 64), "pixels", 1)
     bank = _bank(level, window, static.get("start", "stroke"), {k: given[k] for k in _DATA if k in given})
     if bank.num_digits != level:
         raise ValueError(f"the bank's scenes have {bank.num_digits} digits, but {env_id} has {level}")
@@ -108,33 +112,42 @@ def make_params(
     """Params of an environment, with the published values where none is given."""
     if budget is None:
         budget = default_budget(env.height, env.width, env.window, env.stride)
-    if not np.issubdtype(np.asarray(budget).dtype, np.integer):
-        raise TypeError(f"budget is {budget!r}; expected a whole number of steps, 1 or more")
-    if np.min(np.asarray(budget)) < 1:
-        raise ValueError(f"budget is {budget}; expected 1 step or more")
+    steps = np.asarray(budget)
+    if not np.issubdtype(steps.dtype, np.integer):
+        raise TypeError(f"budget is {budget!r}; expected a whole number of steps, 1 to {_MOST_STEPS}")
+    if steps.min() < 1 or steps.max() > _MOST_STEPS:
+        raise ValueError(f"budget is {budget}; expected 1 to {_MOST_STEPS} steps")
     limits = (env.width - env.window, env.height - env.window)
     if start_xy is None:
         start_xy = (limits[0] // 2, limits[1] // 2)
     corner = np.asarray(start_xy)
-    if corner.shape != (2,) or (corner < 0).any() or (corner > limits).any():
+    whole_numbers = corner.shape == (2,) and np.issubdtype(corner.dtype, np.integer)
+    if not whole_numbers or (corner < 0).any() or (corner > limits).any():
         raise ValueError(
-            f"start_xy is {start_xy}; expected (x, y) with 0 <= x <= {limits[0]}, 0 <= y <= {limits[1]}"
+            f"start_xy is {start_xy!r}; expected whole numbers (x, y) with 0 <= x <= {limits[0]}, "
+            f"0 <= y <= {limits[1]}"
         )
     return EnvParams(
         bank=bank,
-        budget=jax.device_put(np.asarray(budget, np.int32)),
-        move_reward=jax.device_put(np.asarray(move_reward, np.float32)),
-        correct_reward=jax.device_put(np.asarray(correct_reward, np.float32)),
-        wrong_reward=jax.device_put(np.asarray(wrong_reward, np.float32)),
-        invalid_reward=jax.device_put(np.asarray(invalid_reward, np.float32)),
+        budget=jax.device_put(steps.astype(np.int32)),
+        move_reward=_reward("move_reward", move_reward),
+        correct_reward=_reward("correct_reward", correct_reward),
+        wrong_reward=_reward("wrong_reward", wrong_reward),
+        invalid_reward=_reward("invalid_reward", invalid_reward),
         start_xy=jax.device_put(corner.astype(np.int32)),
     )
 
 
+def _reward(name: str, value: Any) -> jax.Array:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf" or np.isnan(array).any():
+        raise TypeError(f"{name} is {value!r}; expected a number")
+    return jax.device_put(array.astype(np.float32))
+
+
 def published_bank(level: int, window: int = 64) -> Bank:
     """The published episode list of a level (1 or 2) as a bank with its published starts."""
-    episodes = published_episodes(level, window)
-    return episode_bank(data.load("mnist", "test"), episodes.indices, starts=episodes.start_xy)
+    return named_bank(BankName("mnist", "test", level, episodes="published", window=window))
 
 
 def _bank(level: int, window: int, start: str, given: dict[str, Any]) -> Bank:
@@ -155,32 +168,25 @@ def _bank(level: int, window: int, start: str, given: dict[str, Any]) -> Bank:
         if clash or given.get("source", "mnist") != "mnist" or given.get("split", "test") != "test":
             raise ValueError("episodes 'published' are of the MNIST test split at the published size alone")
         return published_bank(level, window)
-    dataset = given.get("dataset")
-    if dataset is None:
-        dataset = data.load(given.get("source", "mnist"), given.get("split", "train"))
-    size = given.get("size", PUBLISHED_SIZE)
-    if start == "published":
-        return _published_starts(dataset, level, window, size)
-    return digit_bank(
-        dataset, level, size=size, num_scenes=given.get("num_scenes", 10_000), seed=given.get("seed", 0)
+    name = BankName(
+        source=given.get("source", "mnist"),
+        split=given.get("split", "train"),
+        level=level,
+        size=given.get("size", PUBLISHED_SIZE),
+        num_scenes=given.get("num_scenes"),
+        seed=given.get("seed"),
+        starts="published" if start == "published" else None,
+        window=window if start == "published" else None,
     )
-
-
-def _published_starts(dataset: Dataset, level: int, window: int, size: int) -> Bank:
-    """Every image of a data set as an episode that begins where the published rule puts it."""
-    if level != 1 or size != PUBLISHED_SIZE:
-        raise ValueError(
-            "start 'published' is a function of the whole canvas, so that it needs a list of episodes: use "
-            "episodes='published', a bank from episode_bank with starts, or level 1 at the published size"
+    if "dataset" not in given:
+        return named_bank(name)
+    overruled = [name for name in ("source", "split") if name in given]
+    if overruled:
+        raise TypeError(
+            f"a dataset is given, so that {' and '.join(overruled)} would do nothing; expected one or the other, such "
+            "as dataset=mnistpro_jax.data.load(source, split)"
         )
-    starts = [published_start(canvas_of(image[None]), window) for image in dataset.images]
-    return episode_bank(dataset, np.arange(len(dataset.labels))[:, None], starts=np.asarray(starts))
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is {value!r}; expected a whole number of pixels")
-    return int(value)
+    return name.build(checked_dataset(given["dataset"]))
 
 
 def with_observation(env: Environment, observation: str) -> Environment:

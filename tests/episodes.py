@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import weakref
 from typing import Any
 
 import chex
@@ -23,6 +24,7 @@ import mnistpro_jax
 from mnistpro_jax import data
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Action
+from mnistpro_jax.worlds import named
 from tests.compiling import AS_USERS
 from tests.reference import ANSWER, INVALID, INVALID_ACTION, ReferenceEpisode
 
@@ -53,6 +55,7 @@ def few_digits(patch: pytest.MonkeyPatch, count: int = 1100) -> None:
         return dataclasses.replace(full, images=full.images[:count], labels=full.labels[:count])
 
     patch.setattr(data, "load", load_few)
+    patch.setattr(named, "_in_use", weakref.WeakValueDictionary())  # what was made of the whole ones
 
 
 @functools.cache
@@ -61,7 +64,8 @@ def world(level: int, **overrides: Any) -> tuple[Environment, EnvParams]:
 
     Where scenes have to be made beforehand, 300 do: the 10,000 that are the default take a gigabyte to make.
     """
-    given = {"dataset": edge_digits(), "num_scenes": 300, **overrides}
+    beforehand = {"num_scenes": 300} if level > 1 and overrides.get("size", 224) % 224 else {}
+    given = {"dataset": edge_digits(), **beforehand, **overrides}
     return mnistpro_jax.make(f"MnistPro-L{level}-v0", **given)
 
 

@@ -138,7 +138,12 @@ def _new_folder(dataset_id: str) -> Path:
     from minari.dataset.minari_dataset import parse_dataset_id
     from minari.storage.datasets_root_dir import get_dataset_path
 
-    parse_dataset_id(dataset_id)
+    try:
+        parse_dataset_id(dataset_id)
+    except TypeError:  # Minari makes a number of the version, also where there is none
+        raise ValueError(
+            f"the Minari id {dataset_id!r} has no version; expected (namespace/)name-v0, such as '{dataset_id}-v0'"
+        ) from None
     folder = Path(get_dataset_path(dataset_id))
     if folder.exists():
         raise ValueError(f"the Minari data set {dataset_id!r} exists already, in {folder}; choose another id")
@@ -167,7 +172,8 @@ def _spec(env: Environment, params: EnvParams, flatten: bool, overrides: dict[st
         name: np.asarray(getattr(params, name)).item()
         for name in ("budget", "move_reward", "correct_reward", "wrong_reward", "invalid_reward")
     }
-    values["start_xy"] = np.asarray(params.start_xy).tolist()
+    if env.start == "fixed":
+        values["start_xy"] = np.asarray(params.start_xy).tolist()
     kwargs = {"env_id": env_id, "flatten": flatten, **static, **values, **overrides}
     return gymnasium.envs.registration.EnvSpec(
         id=f"{NAMESPACE}/{env_id}",

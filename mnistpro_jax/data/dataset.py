@@ -67,6 +67,16 @@ class Dataset:
         return len(self.images)
 
 
+def checked_dataset(value: Any) -> Dataset:
+    """``value``, which has to be a ``Dataset``: TypeError for arrays alone, a name, and anything else."""
+    if not isinstance(value, Dataset):
+        raise TypeError(
+            f"dataset is a {type(value).__name__}; expected a mnistpro_jax.data.Dataset, which holds images with their "
+            "labels, as mnistpro_jax.data.load(source, split) returns it"
+        )
+    return value
+
+
 def _check_array(where: str, name: str, array: Any, dtype: type, shape: tuple[int | None, ...]) -> None:
     """Raises DataError unless ``array`` is a NumPy array of that dtype and shape (None: any length)."""
     lengths = ", ".join("N" if length is None else str(length) for length in shape)

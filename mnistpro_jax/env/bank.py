@@ -10,7 +10,9 @@ closes over is compiled into it.
 
 from __future__ import annotations
 
-from typing import TypeVar
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from mnistpro_jax.env import bitmap
 from mnistpro_jax.env.compile_hints import materialised
+from mnistpro_jax.env.content import content_hash, same_content
 from mnistpro_jax.env.positions import div_rem
 from mnistpro_jax.env.seams import SeamEdges, SeamTable
 from mnistpro_jax.env.types import pytree, static_field
@@ -36,6 +39,14 @@ class Episodes:
     starts: jax.Array | None
 
 
+class Origin(Protocol):
+    """How a bank is made again, so that a pickle need not hold its arrays."""
+
+    def reduced(self, bank: Bank) -> tuple[Callable[..., Bank], tuple[Any, ...]]:
+        """What ``__reduce_ex__`` returns: a function, and the arguments that make the bank again."""
+        ...
+
+
 @pytree
 class Bank:
     """Tiles, their answers, and how scenes are made of them.
@@ -47,7 +58,8 @@ class Bank:
     parts of equal width). answers: int32 (T, a). indices: int32 (T, a), where the parts came from in their data
     set. seams: how touching tiles change each other, None where they do not. episodes: None to draw scenes.
     tile_width: pixels. tiles_per_scene: m. num_classes: answers are in [0, num_classes). native_factor: canvas
-    pixels per native pixel, 0 where there is no native resolution.
+    pixels per native pixel, 0 where there is no native resolution. origin: how to make it again; None where that is not
+    known. Known of the very object that was built alone: whatever JAX makes of a bank has none.
     """
 
     tiles: jax.Array
@@ -62,6 +74,21 @@ class Bank:
     tiles_per_scene: int = static_field()
     num_classes: int = static_field()
     native_factor: int = static_field()
+    origin: Origin | None = dataclasses.field(default=None, init=False, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal where all arrays are; NotImplemented for anything but a bank."""
+        return same_content(self, other) if isinstance(other, Bank) else NotImplemented
+
+    def __hash__(self) -> int:
+        return content_hash(self)
+
+    def __deepcopy__(self, memo: Any) -> Bank:
+        """Itself: nothing in it can change, and it may fill hundreds of megabytes."""
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return super().__reduce_ex__(protocol) if self.origin is None else self.origin.reduced(self)
 
     @property
     def height(self) -> int:

@@ -23,9 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from mnistpro_jax.data.numbers import whole_number
 from mnistpro_jax.env import actions, checks, picture, spaces, views
 from mnistpro_jax.env.compile_hints import where_needed
 from mnistpro_jax.env.compiled import compiled
+from mnistpro_jax.env.gymnax_names import GymnaxNames, also_gymnax
 from mnistpro_jax.env.outline import OUTLINE_WIDTH
 from mnistpro_jax.env.params import EnvParams
 from mnistpro_jax.env.positions import Axis, Positions, Seen
@@ -56,7 +58,7 @@ def default_budget(height: int, width: int, window: int, stride: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Environment:
+class Environment(GymnaxNames):
     """Static description of a MNIST-PRO world.
 
     height, width: canvas pixels. num_digits: parts n of an answer, each in 0 .. num_classes - 1.
@@ -79,13 +81,12 @@ class Environment:
     def __post_init__(self) -> None:
         _check_choice("observation", self.observation, OBSERVATIONS)
         _check_choice("start", self.start, STARTS)
-        side = min(self.height, self.width)
-        if not 1 <= self.window <= side:
-            raise ValueError(
-                f"window is {self.window}; expected 1 to {side} pixels (the canvas's shorter side)"
-            )
-        if self.stride < 1:
-            raise ValueError(f"stride is {self.stride}; expected 1 pixel or more")
+        # The canvas's shorter side is the largest window.
+        window = whole_number("window", self.window, "pixels", 1, min(self.height, self.width))
+        object.__setattr__(self, "window", window)
+        object.__setattr__(self, "stride", whole_number("stride", self.stride, "pixels", 1))
+        if not isinstance(self.outline, bool):
+            raise TypeError(f"outline is {self.outline!r}; expected True or False")
         if self.outline and self.window < 2 * OUTLINE_WIDTH:
             raise ValueError(f"window is {self.window}; with an outline it needs {2 * OUTLINE_WIDTH}")
         if self.observation == "canvas" and not self.native_factor:
@@ -97,6 +98,11 @@ class Environment:
             raise ValueError(
                 "observation 'canvas' counts pixels per native cell in 8 bits: factor at most 15"
             )
+
+    @property
+    def default_params(self) -> None:
+        """None: an environment is static and holds no arrays. Give wrappers the params that ``make`` returned."""
+        return None
 
     # ---- The contract -------------------------------------------------------------------------------------
 
@@ -234,32 +240,27 @@ class Environment:
         """``Discrete(4 + num_classes ** n)`` for n <= 2 (0 up, 1 down, 2 left, 3 right, then the answers in
         order); for more digits the space of structured actions (``structured_action_space``)."""
         if self.num_digits <= 2:
-            return spaces.Discrete(4 + self.num_classes**self.num_digits)
+            return also_gymnax(spaces.Discrete(4 + self.num_classes**self.num_digits))
         return self.structured_action_space()
 
     def structured_action_space(self) -> spaces.Tree:
         """The space of ``Action``: a kind (four moves, answer) and n digits."""
         digits = spaces.Box(0, self.num_classes - 1, (self.num_digits,), jnp.int32)
-        return spaces.Tree(Action, (("kind", spaces.Discrete(5)), ("digits", digits)))
+        return also_gymnax(spaces.Tree(Action, (("kind", spaces.Discrete(5)), ("digits", digits))))
 
     def observation_space(self, params: EnvParams | None = None) -> spaces.Tree:
         """The space of ``Observation`` in this mode. The budget bounds the steps, at most 2^31 - 1."""
         scalar = {"shape": (), "dtype": jnp.int32}
         largest = 2**31 - 1
         far = max(self.width, self.height) - self.window
-        return spaces.Tree(
-            Observation,
-            (
-                (
-                    "view",
-                    views.space(self.observation, self.height, self.width, self.window, self.native_factor),
-                ),
-                ("xy", spaces.Box(0, far, (2,), jnp.int32)),
-                ("step", spaces.Box(0, largest, **scalar)),
-                ("steps_left", spaces.Box(0, largest, **scalar)),
-                ("last_action", spaces.Box(Kind.NONE, Kind.INVALID, **scalar)),
-            ),
+        fields = (
+            ("view", views.space(self.observation, self.height, self.width, self.window, self.native_factor)),
+            ("xy", spaces.Box(0, far, (2,), jnp.int32)),
+            ("step", spaces.Box(0, largest, **scalar)),
+            ("steps_left", spaces.Box(0, largest, **scalar)),
+            ("last_action", spaces.Box(Kind.NONE, Kind.INVALID, **scalar)),
         )
+        return also_gymnax(spaces.Tree(Observation, fields))
 
     # ---- Actions ------------------------------------------------------------------------------------------
 
@@ -379,7 +380,8 @@ class Environment:
         zero = jnp.zeros((), jnp.int32)
         return State(
             scene=scene,
-            start_xy=xy,
+            # Buffers of their own, so that a state can be donated; a copy costs nothing within a program.
+            start_xy=jnp.copy(xy),
             xy=xy,
             step=zero,
             last_action=jnp.asarray(Kind.NONE, jnp.int32),

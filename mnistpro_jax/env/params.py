@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 
 from mnistpro_jax.env.bank import Bank
+from mnistpro_jax.env.content import content_hash, same_content
 from mnistpro_jax.env.types import pytree
 
 
@@ -23,6 +26,17 @@ class EnvParams:
     wrong_reward: jax.Array
     invalid_reward: jax.Array
     start_xy: jax.Array
+
+    def __eq__(self, other: object) -> bool:
+        """Equal where all arrays are; NotImplemented for anything but params."""
+        return same_content(self, other) if isinstance(other, EnvParams) else NotImplemented
+
+    def __hash__(self) -> int:
+        return content_hash(self)
+
+    def __deepcopy__(self, memo: Any) -> EnvParams:
+        """Itself: nothing in it can change, and its bank may fill hundreds of megabytes."""
+        return self
 
     @property
     def max_steps_in_episode(self) -> jax.Array:

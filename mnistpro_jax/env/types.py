@@ -23,13 +23,14 @@ def static_field(**kwargs: Any) -> Any:
 def pytree(cls: type[_T]) -> type[_T]:
     """Make ``cls`` a frozen dataclass and a JAX pytree.
 
-    Fields declared with ``static_field()`` become structure; all others are children. ``replace(**changes)``
+    Fields declared with ``static_field()`` become structure, those with ``init=False`` are left behind when JAX makes a
+    new object; all others are children. ``replace(**changes)``
     is added, as everywhere in the JAX ecosystem (type checkers know ``dataclasses.replace``, which is the same).
     """
     data_cls = dataclasses.dataclass(frozen=True)(cls)
     fields = dataclasses.fields(data_cls)  # type: ignore[arg-type]
     meta = [field.name for field in fields if field.metadata.get("static", False)]
-    data = [field.name for field in fields if field.name not in meta]
+    data = [field.name for field in fields if field.init and field.name not in meta]
     data_cls.replace = dataclasses.replace  # type: ignore[attr-defined]
     jax.tree_util.register_dataclass(data_cls, data_fields=data, meta_fields=meta)
     return data_cls

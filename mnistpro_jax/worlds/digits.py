@@ -9,36 +9,50 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from mnistpro_jax.data import Dataset
+from mnistpro_jax.data.dataset import checked_dataset
+from mnistpro_jax.data.numbers import whole_number
 from mnistpro_jax.env import bitmap, pipeline
 from mnistpro_jax.env.bank import Bank, Episodes, block_ends
 from mnistpro_jax.env.seams import seams
 from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
-if TYPE_CHECKING:
-    from mnistpro_jax.data import Dataset
-
 _CHUNK = 1024  # digits enlarged at once: bounds the memory of building a bank
 
 
 def digit_bank(
-    dataset: Dataset, level: int = 1, *, size: int = PUBLISHED_SIZE, num_scenes: int = 10_000, seed: int = 0
+    dataset: Dataset,
+    level: int = 1,
+    *,
+    size: int = PUBLISHED_SIZE,
+    num_scenes: int | None = None,
+    seed: int | None = None,
 ) -> Bank:
     """A bank that draws ``level`` independent digits of ``dataset`` for every episode.
 
-    size: height of the canvas and width per digit, pixels. num_scenes, seed: used only where a size has to be
-    made by Pillow and level > 1: that many random scenes are made beforehand and drawn from.
+    size: height of the canvas and width per digit, pixels. num_scenes (10,000), seed (0): where a size has to be
+    made by Pillow and level > 1, that many random scenes are made beforehand and drawn from.
+
+    Raises TypeError or ValueError for anything else, and for num_scenes or a seed where nothing is made beforehand.
     """
-    _check(level, size)
+    level, size = _checked(dataset, level, size)
+    count = whole_number("num_scenes", 10_000 if num_scenes is None else num_scenes, "scenes", 1)
+    first = whole_number("seed", 0 if seed is None else seed, "", 0)
     if level == 1 or _exact_factor(size):
+        if num_scenes is not None or seed is not None:
+            raise TypeError(
+                f"num_scenes and seed would do nothing for {level} digits of {size} pixels: scenes are drawn from "
+                "single digits as they are shown; leave them out"
+            )
         return _tile_bank(dataset, np.arange(len(dataset.labels)), level, size, None)
-    indices = np.random.default_rng(seed).integers(0, len(dataset.labels), (num_scenes, level))
+    indices = np.random.default_rng(first).integers(0, len(dataset.labels), (count, level))
     return _scene_bank(dataset, indices, size, None)
 
 
@@ -66,19 +80,16 @@ def episode_bank(
         raise ValueError(
             f"starts has shape {np.shape(starts)}; expected {(len(indices), 2)}: one (x, y) each"
         )
-    level = indices.shape[1]
-    _check(level, size)
+    level, size = _checked(dataset, indices.shape[1], size)
     if level > 1 and not _exact_factor(size):
         return _scene_bank(dataset, indices, size, starts)
     used, scenes = np.unique(indices, return_inverse=True)
     return _tile_bank(dataset, used, level, size, _episodes(scenes.reshape(indices.shape), starts))
 
 
-def _check(level: int, size: int) -> None:
-    if level < 1:
-        raise ValueError(f"level is {level}; expected the number of digits, 1 or more")
-    if size < 1:
-        raise ValueError(f"size is {size}; expected pixels per digit, 1 or more")
+def _checked(dataset: Any, level: Any, size: Any) -> tuple[int, int]:
+    checked_dataset(dataset)
+    return whole_number("level", level, "digits", 1), whole_number("size", size, "pixels per digit", 1)
 
 
 def _exact_factor(size: int) -> int:

@@ -123,6 +123,8 @@ def minari_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_minari_reads_the_data_set_back(played: Any, minari_folder: Path) -> None:
+    from mnistpro_jax.adapters import minari as minari_adapter
+    from mnistpro_jax.adapters.gymnasium import MnistProEnv
     from mnistpro_jax.adapters.minari import export_minari
 
     env, params, trajectories = played
@@ -152,10 +154,18 @@ def test_minari_reads_the_data_set_back(played: Any, minari_folder: Path) -> Non
     spec = loaded.env_spec
     assert spec.id == "mnistpro_jax/MnistPro-L1-v0"
     assert spec.kwargs["split"] == "test" and spec.kwargs["budget"] == BUDGET
-    assert spec.kwargs["start_xy"] == params.start_xy.tolist()
+    # The arguments make the same world again, for both kinds of start.
+    given = {"split": None, "dataset": edge_digits(), "size": env.height}
+    again = MnistProEnv(**{**spec.kwargs, **given}).world
+    assert again.env == env and again.params.replace(start_xy=params.start_xy) == params
+    fixed = dataclasses.replace(env, start="fixed")
+    again = MnistProEnv(**{**minari_adapter._spec(fixed, params, False, {}).kwargs, **given}).world
+    assert again.env == fixed and again.params == params
 
     with pytest.raises(ValueError, match="exists already"):
         export_minari("mnistpro/tests/random-v0", env, params, trajectories)
+    with pytest.raises(ValueError, match="has no version; expected .*-v0"):
+        export_minari("mnistpro/tests", env, params, trajectories)
     # A failure leaves nothing, and what was there stays.
     with pytest.raises(ValueError, match="goes another way"):
         export_minari(
