@@ -252,3 +252,21 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError) as caught:
         load("tfds:mnist", "test")
     assert 'pip install "mnistpro_jax[tfds]"' in str(caught.value)
+
+
+def test_without_a_network_the_error_comes_within_seconds(tfds: Any) -> None:
+    """urllib3 doubles its pause of 0.2 s from try to try."""
+    downloader = importlib.import_module("tensorflow_datasets.core.download.downloader")
+    usual, tries = downloader.MAX_RETRIES, []
+
+    class Offline:
+        data_dir = "nowhere"
+
+        def download_and_prepare(self) -> None:
+            tries.append(downloader.MAX_RETRIES)
+            raise ConnectionError("no network")
+
+    with pytest.raises(DataError, match="could not prepare 'tiny'.*no network.*Check the network"):
+        tfds_source._prepare(Offline(), "tiny")
+    assert sum(0.2 * 2**again for again in range(1, tries[0])) < 10
+    assert usual == downloader.MAX_RETRIES
