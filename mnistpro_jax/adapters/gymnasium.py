@@ -43,7 +43,9 @@ NAMESPACE = "mnistpro_jax"
 class MnistProEnv(gymnasium.Env[Any, Any]):
     """One MNIST-PRO environment. Arguments as for ``MnistProVectorEnv``; a batch of one without auto-reset.
 
-    ``info`` is empty, and on the step that ends an episode it holds the ``EpisodeStatistics`` by name.
+    ``info`` is empty, and on the step that ends an episode it holds the ``EpisodeStatistics`` by name. With
+    ``constant_infos`` it holds those of the episode so far at every reset and step, for what records infos and expects
+    the same keys always (Minari's ``DataCollector``); that counts them anew each time.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012
@@ -54,9 +56,11 @@ class MnistProEnv(gymnasium.Env[Any, Any]):
         *,
         world: tuple[Environment, EnvParams] | None = None,
         flatten: bool = False,
+        constant_infos: bool = False,
         render_mode: str | None = None,
         **overrides: Any,
     ) -> None:
+        self._constant_infos = constant_infos
         self.render_mode = checked_render_mode(render_mode)
         self._world = choose_world(env_id, world, overrides)
         env, params = self._world.env, self._world.params
@@ -73,14 +77,17 @@ class MnistProEnv(gymnasium.Env[Any, Any]):
         if seed is None and not self._batch.started:
             # Gymnasium's generator is the environment's source of randomness, also where nobody seeds it.
             seed = int(self.np_random.integers(2**63))
-        return _first(self._batch.reset([seed])), {}
+        observation = _first(self._batch.reset([seed]))
+        return observation, self.statistics() if self._constant_infos else {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """action: a whole number as ``action_space`` says; anything else raises and changes nothing."""
         turn = self._batch.step_one(action)
         terminated, truncated = bool(turn.terminated[0]), bool(turn.truncated[0])
         info = {}
-        if terminated or truncated:
+        if self._constant_infos:
+            info = self.statistics()
+        elif terminated or truncated:
             info = {name: _plain(values[0]) for name, values in turn.statistics().items()}
         return _first(turn.observation), float(turn.reward[0]), terminated, truncated, info
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,11 @@ class MnistProVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
             super().reset(seed=int(seed))
             seeds = [int(seed) + lane for lane in range(self.num_envs)]
         elif seed is not None:
+            if isinstance(seed, str) or not isinstance(seed, Iterable):
+                raise ValueError(
+                    f"seed is {seed!r}; expected a whole number, 0 or more, or one for each of the "
+                    f"{self.num_envs} environments"
+                )
             seeds = list(seed)
         mask = checked_options(options, ("reset_mask",)).get("reset_mask")
         return self._batch.reset(seeds, mask), {}

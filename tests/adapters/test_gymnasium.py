@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -321,6 +322,8 @@ def test_bad_resets_and_arguments(small: World) -> None:
         (-1, "-1"),
         ([0, 0, 0, 0, -1], "seed is -1"),
         ([0.5] * 5, "0.5"),
+        (1.0, "seed is 1.0; expected a whole number, 0 or more, or one for each of the 5"),
+        ("12345", "seed is '12345'; expected"),
     ]:
         with pytest.raises((ValueError, gymnasium.error.Error), match=message):
             envs.reset(seed=seed)
@@ -366,3 +369,33 @@ def test_environments_of_one_id_share_a_bank() -> None:
     assert load_world("MnistPro-L1-v0", {**arguments, "budget": 7}) is not first
     with pytest.raises(TypeError):
         load_world("MnistPro-L1-v0", {**arguments, "budget": 7.0})
+
+
+def test_constant_infos_have_the_same_keys_always(small: World) -> None:
+    env = adapter.MnistProEnv(world=small, constant_infos=True)
+    _, first = env.reset(seed=0)
+    assert first["steps"] == 0
+    ended = False
+    while not ended:
+        _, _, terminated, truncated, info = env.step(0)
+        ended = terminated or truncated
+        assert info.keys() == first.keys()
+    assert info["steps"] == 4
+
+
+def test_minaris_collector_records_constant_infos(
+    small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    collector = minari.DataCollector(adapter.MnistProEnv(world=small, constant_infos=True), record_infos=True)
+    for seed in range(2):
+        collector.reset(seed=seed)
+        while not any(collector.step(0)[2:4]):
+            pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Minari asks for an author and more
+        dataset = collector.create_dataset("mnistpro/collected-v0")
+    assert [episode.infos["steps"].tolist() for episode in dataset.iterate_episodes()] == [
+        [0, 1, 2, 3, 4]
+    ] * 2
