@@ -32,3 +32,16 @@ def test_eager_steps_compile_once_and_are_those_of_a_program() -> None:
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
     assert COMPILED not in heard
+
+
+def test_no_two_leaves_of_a_first_state_share_a_buffer() -> None:
+    """Else it cannot be donated."""
+    env, params = world(1, size=56, window=16, stride=8)
+    keys = jax.random.split(jax.random.key(0), 8)
+    axes = (0, 0, 0, None)
+    _, state = jax.vmap(env.reset, in_axes=(0, None))(keys, params)
+    buffers = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(state)]
+    assert len(set(buffers)) == len(buffers)
+    moves = jnp.arange(8, dtype=jnp.int32) % 4
+    following = jax.jit(jax.vmap(env.step, in_axes=axes), donate_argnums=1)(keys, state, moves, params)[1]
+    assert (following.step == 1).all()
