@@ -83,8 +83,12 @@ class Bank:
     def __hash__(self) -> int:
         return content_hash(self)
 
-    def __deepcopy__(self, memo: Any) -> Bank:
+    def __copy__(self) -> Bank:
         """Itself: nothing in it can change, and it may fill hundreds of megabytes."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Bank:
+        """As ``__copy__``."""
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
