@@ -53,12 +53,7 @@ class _Flat(GymnaxNames):
 
     def action_space(self, params: EnvParams | None = None) -> Any:
         """A discrete space: gymnax's own where gymnax is installed, because trainers ask for its type."""
-        space = self.env.action_space()
-        if not isinstance(space, spaces.Discrete):
-            raise TypeError(
-                f"{self.num_digits} digits have no flat actions, which gymnax's trainers need; use one or two"
-            )
-        number = space.num_values
+        number = self.num_actions
         try:
             from gymnax.environments import spaces as theirs
         except ImportError:
@@ -79,7 +74,7 @@ class _Flat(GymnaxNames):
     @property
     def num_actions(self) -> int:
         """Flat actions: four moves, then the answers. TypeError for more than two digits."""
-        return int(self.action_space().n)
+        return self.env.num_actions
 
     def _params(self, params: EnvParams | None) -> EnvParams:
         return self.default_params if params is None else params
