@@ -21,7 +21,7 @@ from baselines.held_out import HELD_OUT, split
 from baselines.optimisers import adamw_cosine
 from mnistpro_jax.agents.base import Geometry
 from mnistpro_jax.agents.explorers import Sight
-from mnistpro_jax.agents.learned.explorer import LearnedExplorer, features, num_features, useful_moves
+from mnistpro_jax.agents.learned.explorer import LearnedExplorer, features, num_features
 from mnistpro_jax.agents.learned.networks import ActorCritic
 from mnistpro_jax.agents.learned.reader import LearnedReader
 from mnistpro_jax.agents.policies import ReadingPolicy
@@ -244,7 +244,7 @@ def play(
 
     def turn(carry: Any, key: jax.Array) -> tuple[Any, Any]:
         observation, state, (seen, score, answering, digits) = carry
-        useful = jax.vmap(lambda xy: useful_moves(explorer.geometry, xy))(observation.xy)
+        useful = jax.vmap(lambda xy: explorer.geometry.useful_moves(xy))(observation.xy)
         logits, value = explorer.judge(seen, useful)
         action = jax.random.categorical(key, logits).astype(jnp.int32)
         log_prob = jnp.take_along_axis(jax.nn.log_softmax(logits), action[:, None], axis=-1)[:, 0]
@@ -261,7 +261,7 @@ def play(
     last, (seen, useful, action, log_prob, value, reward, answering) = jax.lax.scan(
         turn, first, jax.random.split(walk_key, steps)
     )
-    useful_at_end = jax.vmap(lambda xy: useful_moves(explorer.geometry, xy))(last[0].xy)
+    useful_at_end = jax.vmap(lambda xy: explorer.geometry.useful_moves(xy))(last[0].xy)
     last_value = explorer.judge(last[2][0], useful_at_end)[1]
     last_value = jnp.where(last[2][2], 0, last_value)
     advantage = advantages(reward, value, last_value, ~answering, config.discount, config.trace)

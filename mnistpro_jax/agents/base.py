@@ -108,6 +108,12 @@ class Geometry:
         y = jnp.clip(xy[1] + self.stride * down, 0, self.limit_y)
         return jnp.stack([x, y]).astype(jnp.int32)
 
+    def useful_moves(self, xy: jax.Array) -> jax.Array:
+        """The moves that change the window, bool (4,); all where none does."""
+        ends = jax.vmap(self.move, in_axes=(None, 0))(xy, jnp.arange(4, dtype=jnp.int32))
+        useful = jnp.any(ends != xy[None, :], axis=-1)
+        return useful | ~jnp.any(useful)
+
     def coverage(self, corners: jax.Array, cells: int) -> jax.Array:
         """Share of each native pixel's side that a window shows along one axis.
 
@@ -120,8 +126,8 @@ class Geometry:
         """``coverage`` in canvas pixels: int32 (m, cells), 0..native_factor."""
         low, high = (READABLE_LOW, READABLE_HIGH) if self.outline else (0, 0)
         near = jnp.arange(cells, dtype=jnp.int32) * self.native_factor
-        begin = jnp.maximum(corners[:, None] + low, near)
-        end = jnp.minimum(corners[:, None] + self.window - high, near + self.native_factor)
+        begin = jnp.maximum(corners[:, None] + low, near[None, :])
+        end = jnp.minimum(corners[:, None] + self.window - high, near[None, :] + self.native_factor)
         return jnp.clip(end - begin, 0, self.native_factor).astype(jnp.int32)
 
 

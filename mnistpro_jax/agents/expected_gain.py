@@ -48,7 +48,7 @@ def expected_gain(
     # What is hidden of each native pixel, and how much of that is stroke where k is the truth: 0..64.
     cell = factor**2
     unseen = (hidden * _FULL + cell // 2) // cell
-    strokes = (unseen * templates.astype(jnp.int32) + _FULL // 2) // _FULL
+    strokes = (unseen[None] * templates.astype(jnp.int32) + _FULL // 2) // _FULL
     # Log-likelihood of hypothesis j where k is the truth, over what each window newly shows. Rows are contracted first:
     # the K x K product is then taken once per row of windows, not once per window.
     odds, background = log_odds(templates, _PER_NAT)
@@ -103,7 +103,7 @@ def systematic_resample(key: jax.Array, weights: jax.Array, count: int) -> jax.A
     targets = numbers * even + (numbers * odd) // count + exact.draw(key, even)
     block = jnp.sum(ends[None, :] <= targets[:, None], axis=-1, dtype=jnp.int32)
     begin = jnp.where(block > 0, ends[block - 1], jnp.int32(0))
-    members = block[:, None] * _BLOCK + jnp.arange(_BLOCK, dtype=jnp.int32)
+    members = block[:, None] * _BLOCK + jnp.arange(_BLOCK, dtype=jnp.int32)[None, :]
     inside = jnp.cumsum(weights.at[members].get(mode="fill", fill_value=0), axis=-1, dtype=jnp.int32)
     within = jnp.sum(inside <= ((targets - begin) << shift)[:, None], axis=-1, dtype=jnp.int32)
     return (block * _BLOCK + within).astype(jnp.int32)

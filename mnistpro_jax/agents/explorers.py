@@ -67,10 +67,7 @@ class RandomWalk:
 
     def direction(self, key: jax.Array, sight: Sight, memory: Any) -> tuple[jax.Array, Any]:
         """See ``Explorer``."""
-        moves = jnp.arange(4, dtype=jnp.int32)
-        ends = jax.vmap(self.geometry.move, in_axes=(None, 0))(sight.observation.xy, moves)
-        useful = jnp.any(ends != sight.observation.xy, axis=-1)
-        useful = useful | ~jnp.any(useful)
+        useful = self.geometry.useful_moves(sight.observation.xy)
         chosen = exact.draw(key, jnp.sum(useful, dtype=jnp.int32))
         # The first move that has so many useful ones before it, itself among them.
         return jnp.sum(jnp.cumsum(useful, dtype=jnp.int32) <= chosen, dtype=jnp.int32), memory

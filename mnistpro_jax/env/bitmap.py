@@ -28,7 +28,8 @@ def pack(bits: jax.Array) -> jax.Array:
     words = num_words(width)
     padding = [(0, 0)] * (bits.ndim - 1) + [(0, words * WORD_BITS - width)]
     lanes = jnp.pad(bits.astype(jnp.uint32), padding).reshape(*bits.shape[:-1], words, WORD_BITS)
-    packed = jnp.sum(lanes << jnp.arange(WORD_BITS, dtype=jnp.uint32), axis=-1, dtype=jnp.uint32)
+    bit = jnp.arange(WORD_BITS, dtype=jnp.uint32).reshape((1,) * bits.ndim + (WORD_BITS,))
+    packed = jnp.sum(lanes << bit, axis=-1, dtype=jnp.uint32)
     return jnp.swapaxes(packed, -1, -2)
 
 
@@ -46,7 +47,9 @@ def unpack(words: jax.Array, width: int) -> jax.Array:
     octets = jnp.swapaxes(octets, -3, -2)
     octets = octets.reshape(*octets.shape[:-2], octets.shape[-2] * 4, 1)
     wide = jnp.broadcast_to(octets, (*octets.shape[:-1], 8)).reshape(*octets.shape[:-2], octets.shape[-2] * 8)
-    bits = np.tile(1 << np.arange(8), octets.shape[-2]).astype(np.uint8)
+    bits = (
+        np.tile(1 << np.arange(8), octets.shape[-2]).astype(np.uint8).reshape((1,) * (wide.ndim - 1) + (-1,))
+    )
     return ((wide & bits) != 0).astype(jnp.uint8)[..., :width]
 
 

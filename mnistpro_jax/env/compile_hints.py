@@ -58,12 +58,16 @@ def where_needed(
         )
         return selected
 
-    @custom_vmap
     def choose(needed: jax.Array, arguments: Any, otherwise: T, shared: Any) -> T:
         chosen: T = jax.lax.cond(needed, lambda: compute(arguments, shared), lambda: otherwise)
         return chosen
 
-    @choose.def_vmap
+    by_lane = custom_vmap(choose)
+    # A function with a batching rule has no reverse mode of its own.
+    differentiable = jax.custom_jvp(by_lane)
+    differentiable.defjvp(lambda primals, tangents: jax.jvp(choose, primals, tangents))
+
+    @by_lane.def_vmap
     def choose_batch(
         size: int, batched: Any, needed: jax.Array, arguments: Any, otherwise: T, shared: Any
     ) -> tuple[T, Any]:
@@ -116,7 +120,7 @@ def where_needed(
 
         return compact(), jax.tree.map(lambda _: True, otherwise)
 
-    chosen: T = choose(needed, arguments, otherwise, shared)
+    chosen: T = differentiable(needed, arguments, otherwise, shared)
     return chosen
 
 
@@ -155,11 +159,11 @@ def _positions(flags: jax.Array) -> tuple[jax.Array, jax.Array]:
     # operations of a cumulative sum.
     words = -(-size // _WORD)
     bits = jnp.pad(flags, (0, words * _WORD - size)).reshape(words, _WORD).astype(jnp.uint32)
-    bit = jnp.arange(_WORD, dtype=jnp.uint32)
+    bit = jnp.arange(_WORD, dtype=jnp.uint32)[None, :]
     packed = jnp.sum(bits << bit, axis=1, dtype=jnp.uint32)
     earlier = np.tri(words, k=-1, dtype=np.bool_)
     each = jax.lax.population_count(packed)
-    before = jnp.sum(jnp.where(earlier, each, jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+    before = jnp.sum(jnp.where(earlier, each[None, :], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
     below = (jnp.uint32(1) << bit) - jnp.uint32(1)
     place = before[:, None] + jax.lax.population_count(packed[:, None] & below)
     place = place.reshape(-1)[:size].astype(jnp.int32)

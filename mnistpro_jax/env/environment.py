@@ -320,7 +320,7 @@ class Environment(GymnaxNames):
             last_action=jnp.where(answering | moving, kind, Kind.INVALID).astype(jnp.int32),
             ending=ending.astype(jnp.int32),
             answer=answer,
-            revisits=state.revisits + again,
+            revisits=state.revisits + again.astype(jnp.int32),
             visited=state.visited | here,
             episode_return=state.episode_return + reward,
         )

@@ -54,9 +54,9 @@ def published_picture(
     octets, beside, in_columns, in_rows, outer_rows, shown = materialised(parts, one)
     wide = jnp.broadcast_to(octets[:, :, None], (*octets.shape, 24)).reshape(count, -1)[:, : 3 * width]
     bits = np.tile(np.repeat(1 << np.arange(8), 3), octets.shape[1]).astype(np.uint8)[: 3 * width]
-    white = ~_mask((wide & bits) != 0)
-    through = (beside & ~in_columns) | (white & in_columns)
-    outer = jnp.where(outer_rows[:, None] != 0, beside, jnp.uint8(HIDDEN))
+    white = ~_mask((wide & bits[None, :]) != 0)
+    through = (beside & ~in_columns)[None, :] | (white & in_columns[None, :])
+    outer = jnp.where(outer_rows[:, None] != 0, beside[None, :], jnp.uint8(HIDDEN))
     drawn = jnp.where(in_rows[:, None] != 0, through, outer)
     # One grey row more, which every row outside the drawn ones shows.
     drawn = jnp.concatenate([drawn, jnp.full((1, 3 * width), HIDDEN, jnp.uint8)])

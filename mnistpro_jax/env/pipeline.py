@@ -21,10 +21,11 @@ THRESHOLD = 200
 def _enlarge(values: jax.Array, factor: int) -> jax.Array:
     """One bilinear pass of int32 (..., size): (..., size, factor), rounded half up, edges clamped."""
     # The centre of output pixel k of a cell lies (2k + 1 - factor) / (2 factor) cells from the cell's centre.
-    far = np.abs(2 * np.arange(factor) + 1 - factor).astype(np.int32)
+    phase = np.arange(factor).reshape((1,) * values.ndim + (factor,))
+    far = np.abs(2 * phase + 1 - factor).astype(np.int32)
     before = jnp.concatenate([values[..., :1], values[..., :-1]], axis=-1)[..., None]
     after = jnp.concatenate([values[..., 1:], values[..., -1:]], axis=-1)[..., None]
-    neighbour = jnp.where(np.arange(factor) < factor // 2, before, after)
+    neighbour = jnp.where(phase < factor // 2, before, after)
     mixed = values[..., None] * (2 * factor - far) + neighbour * far
     # Values are not negative, so that the shift is the division by 2 * factor.
     return (mixed + factor) >> (factor.bit_length())

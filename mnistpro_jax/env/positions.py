@@ -135,7 +135,7 @@ class Positions:
         column, row = self.x.number(xy[0]), self.y.number(xy[1])
         words = bitmap.span(column, column + 1, self.shape[1])
         here = jnp.arange(self.shape[0], dtype=jnp.int32)[:, None] == row
-        return jnp.where(here, words, jnp.uint32(0))
+        return jnp.where(here, words[None, :], jnp.uint32(0))
 
     def seen(
         self, shown: jax.Array, start: jax.Array, rings: Sequence[tuple[int, int]], one: jax.Array
@@ -164,18 +164,18 @@ class Positions:
             return [joined_columns(held, covered[:, ring]) for ring in range(len(rings))]
 
         def joined_columns(held: jax.Array, covered: jax.Array) -> jax.Array:
-            return _joined(lambda p: covered[p][:, None] & held[p], x.count)
+            return _joined(lambda p: covered[p][:, None] & held[p][None, :], x.count)
 
         def cells() -> list[Seen]:
             return [cells_of(row, *ring) for row, ring in zip(rows, rings, strict=True)]
 
         def cells_of(row: jax.Array, low: int, high: int) -> Seen:
             cuts, first = y.cuts(start[1], low, high), y.positions(start[1])
-            pixel = (cuts[:, None] + y.stride * jnp.arange(y.blocks, dtype=jnp.int32)).reshape(-1)
+            pixel = (cuts[:, None] + y.stride * jnp.arange(y.blocks, dtype=jnp.int32)[None, :]).reshape(-1)
 
             def covered(p: Any) -> jax.Array:
                 inside = (pixel >= first[p] + low) & (pixel < first[p] + y.window - high)
-                return jnp.where(inside, row[:, p, None], jnp.uint32(0))
+                return jnp.where(inside[None, :], row[:, p, None], jnp.uint32(0))
 
             return Seen(_joined(covered, y.count).reshape(words, len(cuts), y.blocks), cuts)
 
@@ -195,7 +195,7 @@ class Positions:
 
     def _rows(self, seen: Seen) -> jax.Array:
         """The pixels of each row, uint32 (words, blocks, stride)."""
-        pixel = jnp.arange(self.y.stride, dtype=jnp.int32)
+        pixel = jnp.arange(self.y.stride, dtype=jnp.int32)[None, None, :]
         rows = jnp.broadcast_to(seen.columns[:, 0, :, None], (*seen.columns.shape[::2], self.y.stride))
         for cell in range(1, seen.cuts.shape[0]):
             rows = jnp.where(pixel >= seen.cuts[cell], seen.columns[:, cell, :, None], rows)

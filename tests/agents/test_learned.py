@@ -28,7 +28,6 @@ from mnistpro_jax.agents.learned.explorer import (
     gains_in_reach,
     num_features,
     planned_moves,
-    useful_moves,
 )
 from mnistpro_jax.agents.learned.glimpse import empty, look, sensor
 from mnistpro_jax.agents.reader import full_read, native_counts
@@ -118,7 +117,7 @@ def test_one_explorer_serves_any_number_of_digits(num_digits: int, reader: Any) 
     @jax.jit
     def decide(explorer: LearnedExplorer, sight: Sight) -> tuple[jax.Array, jax.Array]:
         direction, _ = explorer.direction(jax.random.key(0), sight, ())
-        return direction, useful_moves(geometry, sight.observation.xy)
+        return direction, geometry.useful_moves(sight.observation.xy)
 
     for xy in ((0, 0), (geometry.limit_x, geometry.limit_y), (50, 60)):
         seen = _observation(geometry, view, xy)

@@ -45,21 +45,13 @@ class LearnedExplorer:
 
     def evaluate(self, sight: Sight) -> tuple[jax.Array, jax.Array]:
         """Logits of the four moves, float32 (4,), and the value of the state, float32 ()."""
-        return self.judge(features(self.geometry, sight), useful_moves(self.geometry, sight.observation.xy))
+        return self.judge(features(self.geometry, sight), self.geometry.useful_moves(sight.observation.xy))
 
     def judge(self, seen: jax.Array, useful: jax.Array) -> tuple[jax.Array, jax.Array]:
         """``evaluate`` from ``features`` and ``useful_moves``, any leading axes."""
         outputs: Any = self.network.apply(self.params, seen)
         logits, value = outputs
         return jnp.where(useful, logits, jnp.float32(_NEVER)), value
-
-
-def useful_moves(geometry: Geometry, xy: jax.Array) -> jax.Array:
-    """The moves that change the window, bool (4,); all where none does."""
-    moves = jnp.arange(4, dtype=jnp.int32)
-    ends = jax.vmap(geometry.move, in_axes=(None, 0))(xy, moves)
-    useful = jnp.any(ends != xy, axis=-1)
-    return useful | ~jnp.any(useful)
 
 
 def digit_under(geometry: Geometry, xy: jax.Array) -> jax.Array:
@@ -133,7 +125,7 @@ def gains_in_reach(geometry: Geometry, sight: Sight) -> jax.Array:
     rows = geometry.coverage(y, geometry.native_height)
     columns = geometry.coverage(x, geometry.num_digits * geometry.native_width)
     columns = columns.reshape(-1, geometry.num_digits, geometry.native_width)
-    unseen = sight.unseen * sight.reader.information
+    unseen = sight.unseen * sight.reader.information[None]
     return jnp.einsum("yr,nrc,xnc->nyx", rows, unseen, columns)
 
 
@@ -147,8 +139,8 @@ def planned_moves(gains: jax.Array) -> tuple[jax.Array, jax.Array]:
     )
     sides = jnp.stack([down < 0, down > 0, right < 0, right > 0])  # in the order of Kind
     distance = (jnp.abs(down) + jnp.abs(right) - 1).astype(jnp.float32)
-    discounted = gains * jnp.asarray(DISCOUNTS, jnp.float32)[:, None, None] ** distance
-    values = jnp.max(jnp.where(sides, discounted[:, None], 0), axis=(-2, -1))
+    discounted = gains[None] * jnp.asarray(DISCOUNTS, jnp.float32)[:, None, None] ** distance[None]
+    values = jnp.max(jnp.where(sides[None], discounted[:, None], 0), axis=(-2, -1))
     neighbours = jnp.stack(
         [
             gains[REACH_Y - 1, REACH_X],

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mnistpro_jax.agents.base import Geometry
-from mnistpro_jax.agents.learned.explorer import beside_doubts, digit_under, log_doubt, useful_moves
+from mnistpro_jax.agents.learned.explorer import beside_doubts, digit_under, log_doubt
 from mnistpro_jax.agents.learned.networks import RecurrentAttention
 from mnistpro_jax.env.types import Action, Kind, Observation, pytree, static_field
 
@@ -82,7 +82,7 @@ def look(
     core, answer, moves, baseline = outputs
     own = (jnp.arange(geometry.num_digits, dtype=jnp.int32) == digit)[:, None]
     memory = Memory(jnp.where(own, core, memory.core), jnp.where(own, answer, memory.answers))
-    return memory, jnp.where(useful_moves(geometry, xy), moves, jnp.float32(-1e9)), baseline
+    return memory, jnp.where(geometry.useful_moves(xy), moves, jnp.float32(-1e9)), baseline
 
 
 @pytree

@@ -1,0 +1,62 @@
+"""Batches whose layout over devices is part of their type: meshes with explicit axes, the default of ``jax.make_mesh``.
+
+There a program must say how each of its results is laid out, and one that looks things up for every episode of a batch
+cannot be resolved. Every episode is on its own, so that each device can run the program on its episodes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+from jax.custom_batching import custom_vmap
+from jax.sharding import AxisType, PartitionSpec
+
+T = TypeVar("T")
+
+
+def on_explicit_mesh(arguments: Any) -> bool:
+    """Whether an argument that is being traced is laid out over a mesh that has an explicit axis."""
+    return any(
+        isinstance(leaf, jax.core.Tracer) and AxisType.Explicit in _mesh_of(leaf).axis_types
+        for leaf in jax.tree.leaves(arguments)
+    )
+
+
+def by_device(function: Callable[..., T]) -> Callable[..., T]:
+    """``function``, which is mapped over a batch on each device alone where the batch is divided over devices."""
+    mapped = custom_vmap(function)
+
+    @mapped.def_vmap
+    def over_devices(size: int, batched: Any, *arguments: Any) -> tuple[T, Any]:
+        in_axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, batched)
+        over_lanes = jax.vmap(function, in_axes=tuple(in_axes), axis_size=size)
+        leaves, of_batch = jax.tree.leaves(arguments), jax.tree.leaves(batched)
+        lanes = [leaf for leaf, is_batched in zip(leaves, of_batch, strict=True) if is_batched]
+        axis = next((spec for spec in map(_lane_axis, lanes) if spec is not None), None)
+        if axis is not None:
+            each = PartitionSpec(axis)
+            specs = jax.tree.map(lambda is_batched: each if is_batched else PartitionSpec(), batched)
+            lane = lanes[0]
+            # check_vma=False: on the CPU, there are loops that this check of shard_map does not see through.
+            over_lanes = jax.shard_map(
+                jax.vmap(function, in_axes=tuple(in_axes)),
+                mesh=_mesh_of(lane),
+                in_specs=tuple(specs),
+                out_specs=each,
+                check_vma=False,
+            )
+        result = over_lanes(*arguments)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return mapped
+
+
+def _mesh_of(leaf: Any) -> Any:
+    return jax.typeof(leaf).sharding.mesh
+
+
+def _lane_axis(leaf: Any) -> Any:
+    """The axis of the mesh over which the leaf's leading axis is divided, or None."""
+    return jax.typeof(leaf).sharding.spec[0]
