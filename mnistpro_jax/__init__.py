@@ -31,6 +31,7 @@ _HOME = {
     "make_params": "registration",
     "published_bank": "registration",
     "published_episodes": "worlds.published",
+    "register_serialization": "env.serialization",
     "registered": "registration",
     "rollout": "rollouts.rollout",
 }
@@ -52,6 +53,7 @@ __all__ = [
     "make_params",
     "published_bank",
     "published_episodes",
+    "register_serialization",
     "registered",
     "rollout",
 ]
@@ -59,6 +61,7 @@ __all__ = [
 if TYPE_CHECKING:
     from mnistpro_jax.env.bank import Bank
     from mnistpro_jax.env.environment import Environment, EnvParams
+    from mnistpro_jax.env.serialization import register_serialization
     from mnistpro_jax.env.types import (
         Action,
         Ending,

@@ -18,6 +18,7 @@ from mnistpro_jax.data.dataset import checked_dataset
 from mnistpro_jax.data.numbers import whole_number
 from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.environment import Environment, EnvParams, default_budget
+from mnistpro_jax.env.serialization import register_serialization
 from mnistpro_jax.worlds.named import BankName, named_bank
 from mnistpro_jax.worlds.published import PUBLISHED_SIZE
 
@@ -64,6 +65,7 @@ def make(env_id: str, **overrides: Any) -> tuple[Environment, EnvParams]:
     Raises ValueError or TypeError with the valid choices for anything else.
     """
     level = level_of(env_id)
+    register_serialization()
     unknown = sorted(set(overrides) - {*_STATIC, *_PARAMS, *_DATA})
     if unknown:
         valid = ", ".join((*_DATA, *_STATIC, *_PARAMS))

@@ -79,9 +79,16 @@ def where_needed(
             selected: T = batched_select(needed, arguments, otherwise, shared)
             return selected
 
-        if not needed_batched or any(jax.tree.leaves(shared_batched)) or not on_cpu() or _partitioned():
-            # One decision for all, nothing shared (params swept by vmap), no CPU, or lanes that XLA divides over
-            # devices, between which gathering would move them: the plain form.
+        unknown = not isinstance(size, int)
+        if (
+            unknown
+            or not needed_batched
+            or any(jax.tree.leaves(shared_batched))
+            or not on_cpu()
+            or _partitioned()
+        ):
+            # A batch of any size (an exported program), one decision for all, nothing shared (params swept by vmap), no
+            # CPU, or lanes that XLA divides over devices, between which gathering would move them: the plain form.
             return every(), jax.tree.map(lambda _: True, otherwise)
 
         def compact() -> T:

@@ -20,6 +20,7 @@ import mnistpro_jax.adapters.gymnasium as adapter
 from mnistpro_jax.adapters.world import load_world
 from mnistpro_jax.env.environment import Environment, EnvParams
 from mnistpro_jax.env.types import Ending
+from mnistpro_jax.registration import with_observation
 from mnistpro_jax.render.published import published_picture
 from tests.episodes import edge_digits, pack, pillow_canvas, scene_indices, world
 from tests.reference import ANSWER, ReferenceEpisode
@@ -399,3 +400,22 @@ def test_minaris_collector_records_constant_infos(
     assert [episode.infos["steps"].tolist() for episode in dataset.iterate_episodes()] == [
         [0, 1, 2, 3, 4]
     ] * 2
+
+
+def test_packed_words_warn_whoever_flattens_them(small: World) -> None:
+    """A network would take the words for numbers; what it should take instead is said."""
+    env, params = small
+    packed = adapter.MnistProEnv(world=(with_observation(env, "packed"), params))
+    with pytest.warns(UserWarning, match="flatten=True"):
+        assert gymnasium.spaces.flatdim(packed.observation_space["view"]) == np.prod(
+            packed.observation_space["view"].shape
+        )
+    with pytest.warns(UserWarning, match="glimpse"):
+        gymnasium.wrappers.FlattenObservation(packed)
+    assert packed.observation_space.contains(packed.reset(seed=0)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gymnasium.wrappers.FlattenObservation(
+            adapter.MnistProEnv(world=(with_observation(env, "glimpse"), params))
+        )
+        adapter.MnistProVectorEnv(num_envs=2, world=(with_observation(env, "packed"), params)).reset(seed=0)
