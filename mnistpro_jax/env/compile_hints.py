@@ -52,14 +52,18 @@ def where_needed(
     computed, so that the cost is that of the episodes that need it. ``shared`` is not batched.
     """
 
-    def select(needed: jax.Array, arguments: Any, otherwise: T, shared: Any) -> T:
+    # Keys travel as their bits: a lane is visited once, which JAX's check of key reuse cannot see in here.
+    def computed(bits: Any, shared: Any) -> T:
+        return compute(jax.tree.map(_key_of, bits, arguments), shared)
+
+    def select(needed: jax.Array, bits: Any, otherwise: T, shared: Any) -> T:
         selected: T = jax.tree.map(
-            lambda new, old: jnp.where(needed, new, old), compute(arguments, shared), otherwise
+            lambda new, old: jnp.where(needed, new, old), computed(bits, shared), otherwise
         )
         return selected
 
-    def choose(needed: jax.Array, arguments: Any, otherwise: T, shared: Any) -> T:
-        chosen: T = jax.lax.cond(needed, lambda: compute(arguments, shared), lambda: otherwise)
+    def choose(needed: jax.Array, bits: Any, otherwise: T, shared: Any) -> T:
+        chosen: T = jax.lax.cond(needed, lambda: computed(bits, shared), lambda: otherwise)
         return chosen
 
     by_lane = custom_vmap(choose)
@@ -69,24 +73,18 @@ def where_needed(
 
     @by_lane.def_vmap
     def choose_batch(
-        size: int, batched: Any, needed: jax.Array, arguments: Any, otherwise: T, shared: Any
+        size: int, batched: Any, needed: jax.Array, bits: Any, otherwise: T, shared: Any
     ) -> tuple[T, Any]:
-        needed_batched, arguments_batched, otherwise_batched, shared_batched = batched
+        needed_batched, bits_batched, otherwise_batched, shared_batched = batched
         axes = [jax.tree.map(lambda b: 0 if b else None, part) for part in batched]
 
         def every() -> T:
             batched_select = jax.vmap(select, in_axes=tuple(axes), axis_size=size)
-            selected: T = batched_select(needed, arguments, otherwise, shared)
+            selected: T = batched_select(needed, bits, otherwise, shared)
             return selected
 
-        unknown = not isinstance(size, int)
-        if (
-            unknown
-            or not needed_batched
-            or any(jax.tree.leaves(shared_batched))
-            or not on_cpu()
-            or _partitioned()
-        ):
+        no_lanes = not isinstance(size, int) or not needed_batched or any(jax.tree.leaves(shared_batched))
+        if no_lanes or not on_cpu() or _partitioned():
             # A batch of any size (an exported program), one decision for all, nothing shared (params swept by vmap), no
             # CPU, or lanes that XLA divides over devices, between which gathering would move them: the plain form.
             return every(), jax.tree.map(lambda _: True, otherwise)
@@ -95,10 +93,7 @@ def where_needed(
             def spread(value: jax.Array, is_batched: bool) -> jax.Array:
                 return value if is_batched else jnp.broadcast_to(value, (size, *value.shape))
 
-            # Keys travel as their bits: a lane is visited once, which JAX's check of key reuse cannot see in a loop.
-            full_arguments = jax.tree.map(
-                lambda leaf, is_batched: _key_bits(spread(leaf, is_batched)), arguments, arguments_batched
-            )
+            full_bits = jax.tree.map(spread, bits, bits_batched)
             result = jax.tree.map(spread, otherwise, otherwise_batched)
             chunk = max(1, min(size, 8 if size <= 64 else size // 32))
             order, count = _positions(needed)
@@ -108,16 +103,12 @@ def where_needed(
                 # The last batch reaches back over lanes that were done before: the same values again.
                 first = jnp.maximum(jnp.minimum(start, count - chunk), 0)
                 lanes = jax.lax.dynamic_slice_in_dim(order, first, chunk)
-                part = jax.tree.map(
-                    lambda bits, like: _key_of(bits[jnp.minimum(lanes, size - 1)], like),
-                    full_arguments,
-                    arguments,
-                )
-                computed = jax.vmap(compute, in_axes=(0, None))(part, shared)
+                part = jax.tree.map(lambda leaf: leaf[jnp.minimum(lanes, size - 1)], full_bits)
+                new = jax.vmap(computed, in_axes=(0, None))(part, shared)
                 result = jax.tree.map(
                     lambda old, new: old.at[lanes].set(new, mode="drop", unique_indices=True),
                     result,
-                    computed,
+                    new,
                 )
                 return start + chunk, result
 
@@ -127,7 +118,7 @@ def where_needed(
 
         return compact(), jax.tree.map(lambda _: True, otherwise)
 
-    chosen: T = differentiable(needed, arguments, otherwise, shared)
+    chosen: T = differentiable(needed, jax.tree.map(_key_bits, arguments), otherwise, shared)
     return chosen
 
 
