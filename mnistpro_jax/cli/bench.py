@@ -90,7 +90,7 @@ def _print_tables(report: dict[str, Any]) -> None:
         console.print(f"{mode}: {sizes['observation']:,} bytes an observation, {sizes['state']:,} a state")
     # "+ final": info["final_observation"] is stored on every step too. "short": so, with uniformly random actions.
     table = Table(title="Steps a second, everything tracked, auto-reset on")
-    table.add_column("observation")
+    table.add_column("mode")
     for name in ("batch", "steps/s", "x loop", "+ final", "x loop", "short", "compile"):
         table.add_column(name, justify="right")
     for mode, result in report["modes"].items():

@@ -11,6 +11,7 @@ closes over is compiled into it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -26,9 +27,12 @@ from mnistpro_jax.env.positions import div_rem
 from mnistpro_jax.env.seams import SeamEdges, SeamTable
 from mnistpro_jax.env.types import pytree, static_field
 
+Found = tuple[jax.Array, jax.Array, jax.Array]
+
 Counts = TypeVar("Counts", jax.Array, NDArray[np.int32])
 
 BLOCK = 16  # rows per entry of Bank.block_ends
+_UNROLL = 32  # words of a row that are looked through in code without a loop
 
 
 @pytree
@@ -148,10 +152,8 @@ class Bank:
         if self.seams is None:
             return totals
         # Seams exist between tiles of one part each.
-        for k in range(self.tiles_per_scene - 1):
-            gain = self.seams.stroke_gain(scene[k], scene[k + 1])
-            totals = totals.at[k : k + 2].add(gain)
-        return totals
+        gains = jax.vmap(self.seams.stroke_gain)(scene[:-1], scene[1:])
+        return totals.at[:-1].add(gains[:, 0]).at[1:].add(gains[:, 1])
 
     def canvas(self, scene: jax.Array) -> jax.Array:
         """The whole stroke bitmap, uint32 (m words, H)."""
@@ -164,18 +166,21 @@ class Bank:
             first_word = jnp.zeros((), jnp.int32)
             return jax.lax.dynamic_slice(self.tiles, (tile, first_word, y), (1, self._words, height))[0]
 
-        words = jax.vmap(of_tile)(scene).reshape(-1, height)
-        if self.seams is None:
-            return words
-        half = self.seams.factor // 2
-        for k in range(self.tiles_per_scene - 1):
-            strip = self.seams.rows(scene[k], scene[k + 1], y, height)
-            border = self._words * (k + 1)
+        words = jax.vmap(of_tile)(scene)
+        if self.seams is not None:
+            # Each strip lies half in its left tile's last word, half in its right tile's first.
+            seam_rows = functools.partial(self.seams.rows, y=y, height=height)
+            strips = jax.vmap(seam_rows)(scene[:-1], scene[1:])
+            half = self.seams.factor // 2
+            ends, begins = np.zeros((2, *words.shape[:2], 1), np.bool_)
+            ends[:-1, -1], begins[1:, 0] = True, True
             upper = jnp.uint32(bitmap.WORD_BITS - half)
-            left = (words[border - 1] & ((jnp.uint32(1) << upper) - jnp.uint32(1))) | (strip << upper)
-            right = (words[border] & ~jnp.uint32((1 << half) - 1)) | (strip >> jnp.uint32(half))
-            words = words.at[border - 1].set(left).at[border].set(right)
-        return words
+            left = jnp.pad(strips << upper, ((0, 1), (0, 0)))[:, None, :]
+            right = jnp.pad(strips >> jnp.uint32(half), ((1, 0), (0, 0)))[:, None, :]
+            below, above = (jnp.uint32(1) << upper) - jnp.uint32(1), ~jnp.uint32((1 << half) - 1)
+            words = jnp.where(ends, (words & below) | left, words)
+            words = jnp.where(begins, (words & above) | right, words)
+        return words.reshape(-1, height)
 
     def crop(self, scene: jax.Array, xy: jax.Array, window: int) -> jax.Array:
         """The window whose corner is ``xy``, a bitmap uint32 (ceil(window / 32), window).
@@ -243,13 +248,21 @@ class Bank:
 
         y, rank_in_row = materialised(find_row, one)
         words = materialised(lambda: self.rows(scene, y, 1)[:, 0], one)
-        number, chosen = zero, words[0]
-        for word in range(1, words.shape[0]):
+
+        def next_word(word: Any, found: Found) -> Found:
+            number, chosen, rank = found
             count = jax.lax.population_count(chosen).astype(jnp.int32)
-            later = (number == word - 1) & (rank_in_row >= count)
-            rank_in_row = rank_in_row - jnp.where(later, count, 0)
-            number = jnp.where(later, word, number)
-            chosen = jnp.where(later, words[word], chosen)
+            later = (number == word - 1) & (rank >= count)
+            rank = rank - jnp.where(later, count, 0)
+            return jnp.where(later, word, number), jnp.where(later, words[word], chosen), rank
+
+        found = (zero, words[0], rank_in_row)
+        if words.shape[0] <= _UNROLL:
+            for word in range(1, words.shape[0]):
+                found = next_word(word, found)
+        else:
+            found = jax.lax.fori_loop(1, words.shape[0], next_word, found)
+        number, chosen, rank_in_row = found
         x = bitmap.WORD_BITS * number + bitmap.select_bit(chosen, rank_in_row)
         return jnp.stack([x, y]), blocks[-1] > 0
 
@@ -262,12 +275,10 @@ class Bank:
 
         counts = jnp.sum(jax.vmap(of_tile)(scene), axis=0, dtype=jnp.int32)
         if self.seams is not None:
-            for k in range(self.tiles_per_scene - 1):
-                gained = self.seams.counts(scene[k], scene[k + 1])
-                if blocks:
-                    counts = counts + block_ends(gained)
-                else:
-                    counts = counts + jax.lax.dynamic_slice_in_dim(gained, first, count)
+            by_seam = jax.vmap(self.seams.counts)(scene[:-1], scene[1:])
+            gained = jnp.sum(by_seam, axis=0, dtype=jnp.int32)
+            gained = block_ends(gained) if blocks else jax.lax.dynamic_slice_in_dim(gained, first, count)
+            counts = counts + gained
         return counts
 
 

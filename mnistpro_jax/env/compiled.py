@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import jax
 
 from mnistpro_jax.env.explicit_mesh import by_device, on_explicit_mesh
+from mnistpro_jax.env.lifted import warn_if_lifted
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -24,9 +25,12 @@ def compiled(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, 
 
     @functools.wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        if on_explicit_mesh((args, kwargs)):
-            whole = by_device(lambda args, kwargs: program(self, *args, **kwargs))
-            return whole(args, kwargs)
-        return program(self, *args, **kwargs)
+        traced = [leaf for leaf in jax.tree.leaves((args, kwargs)) if isinstance(leaf, jax.core.Tracer)]
+        if not traced:
+            return program(self, *args, **kwargs)
+        warn_if_lifted((*args, *kwargs.values()))
+        if not on_explicit_mesh(traced):
+            return program(self, *args, **kwargs)
+        return by_device(lambda args, kwargs: program(self, *args, **kwargs))(args, kwargs)
 
     return call

@@ -6,7 +6,7 @@ cannot be resolved. Every episode is on its own, so that each device can run the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import jax
@@ -16,12 +16,9 @@ from jax.sharding import AxisType, PartitionSpec
 T = TypeVar("T")
 
 
-def on_explicit_mesh(arguments: Any) -> bool:
-    """Whether an argument that is being traced is laid out over a mesh that has an explicit axis."""
-    return any(
-        isinstance(leaf, jax.core.Tracer) and AxisType.Explicit in _mesh_of(leaf).axis_types
-        for leaf in jax.tree.leaves(arguments)
-    )
+def on_explicit_mesh(leaves: Iterable[jax.Array]) -> bool:
+    """Whether one of ``leaves`` is laid out over a mesh that has an explicit axis."""
+    return any(AxisType.Explicit in _mesh_of(leaf).axis_types for leaf in leaves)
 
 
 def by_device(function: Callable[..., T]) -> Callable[..., T]:

@@ -54,6 +54,9 @@ def strokes_by_row(strokes: jax.Array, width: int, parts: int) -> jax.Array:
     strokes: uint32 (words, blocks, rows). width: pixels.
     """
     size = width // parts
+    if size % bitmap.WORD_BITS == 0:
+        by_part = strokes.reshape(parts, size // bitmap.WORD_BITS, *strokes.shape[1:])
+        return bitmap.popcount(by_part, axis=(1, 2))
     counts = []
     for part in range(parts):
         begin, end = part * size, (part + 1) * size

@@ -24,6 +24,7 @@ from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.ledger import Ledger
 from mnistpro_jax.host.memory import UNBOUNDED, horizon_of, memory_of
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
+from mnistpro_jax.host.models.finish_reasons import meaning
 from mnistpro_jax.host.parser import read_glimpse
 from mnistpro_jax.host.prompts import DEFAULT, load_pack
 from mnistpro_jax.host.protocol import Protocol
@@ -59,7 +60,6 @@ except ImportError as error:
     raise ImportError('the Inspect task needs Inspect: pip install "mnistpro_jax[inspect]"') from error
 
 _RECORD = "mnistpro_record"
-_TRUNCATED = ("max_tokens", "model_length")
 
 
 @task
@@ -205,15 +205,14 @@ class InspectPolicy(TextPolicy):
                 output.usage.input_tokens_cache_read or 0,
                 output.usage.reasoning_tokens or 0,
             )
-        if output.stop_reason == "content_filter":
-            return Reply(output.completion, usage, Status.REFUSED, "the provider's filter withheld the reply")
         if _is_refusal(output.message):
             return Reply(
                 output.completion, usage, Status.REFUSED, f"the model refused: {output.completion[:200]}"
             )
-        if output.stop_reason in _TRUNCATED:
-            return Reply(output.completion, usage, Status.TRUNCATED, "cut off at the limit of tokens")
-        return Reply(output.completion, usage)
+        # Inspect says "unknown" for what its provider's adapter does not know, such as a failure within a reply.
+        text = output.completion or ("called" if output.message.tool_calls else "")
+        status, problem = meaning(output.stop_reason, text)
+        return Reply(output.completion, usage, status, problem)
 
 
 def _is_refusal(message: ChatMessageAssistant) -> bool:

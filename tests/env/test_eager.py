@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import jax
 import jax.monitoring
 import jax.numpy as jnp
+import pytest
 
+from mnistpro_jax.env import lifted
 from mnistpro_jax.env.environment import Environment
 from tests.episodes import assert_trees_equal, world
 
@@ -45,3 +49,17 @@ def test_no_two_leaves_of_a_first_state_share_a_buffer() -> None:
     moves = jnp.arange(8, dtype=jnp.int32) % 4
     following = jax.jit(jax.vmap(env.step, in_axes=axes), donate_argnums=1)(keys, state, moves, params)[1]
     assert (following.step == 1).all()
+
+
+def test_params_that_a_program_closes_over_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    env, params = world(1, size=56, window=16, stride=8)
+    monkeypatch.setattr(lifted, "LARGE", 0)
+    key, keys = jax.random.key(0), jax.random.split(jax.random.key(0), 3)
+    with pytest.warns(UserWarning, match=r"make them an argument.*jax\.jit\(train\)\(key, params\)"):
+        jax.eval_shape(lambda key: env.reset(key, params), key)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jax.eval_shape(env.reset, key, params)
+        jax.vmap(env.reset, in_axes=(0, None))(keys, params)  # mapped, but no program
+        monkeypatch.setattr(lifted, "LARGE", params.bank.nbytes + 1)
+        jax.eval_shape(lambda key: env.reset(key, params), key)

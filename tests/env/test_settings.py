@@ -1,4 +1,7 @@
-"""The contract under settings of JAX that people turn on: strict promotion, explicit meshes, no transfers."""
+"""The contract under settings of JAX that people turn on: strict promotion, gradients, no transfers.
+
+Meshes with explicit axes are in ``tests.rollouts.eight_devices``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from jax.sharding import NamedSharding, PartitionSpec
 
 import mnistpro_jax
 from mnistpro_jax.agents.base import Geometry
@@ -141,37 +143,3 @@ def test_after_the_first_call_nothing_is_transferred() -> None:
     with jax.transfer_guard("disallow"):
         again = jax.block_until_ready(play())
     assert_trees_equal(first, again)
-
-
-@pytest.mark.parametrize("within", [True, False], ids=["set_mesh", "no context"])
-def test_on_an_explicit_mesh_each_device_plays_its_episodes(within: bool) -> None:
-    """The default of ``jax.make_mesh``. Nothing has to be said about the layout of what a step looks up."""
-    devices = jax.devices()
-    env, params = world(1, **SMALL)
-    keys, moves = (
-        jax.random.split(jax.random.key(0), 2 * len(devices)),
-        jnp.arange(2 * len(devices), dtype=jnp.int32),
-    )
-
-    def play(keys: jax.Array, moves: jax.Array, params: EnvParams) -> Any:
-        _, state = jax.vmap(env.reset, in_axes=(0, None))(keys, params)
-
-        def turn(state: State, _: None) -> tuple[State, Any]:
-            observation, state, reward, *_ = jax.vmap(env.step, in_axes=OVER_EPISODES)(
-                keys, state, moves, params
-            )
-            return state, (observation, reward)
-
-        return jax.lax.scan(turn, state, length=3)
-
-    expected = jax.jit(play)(keys, moves, params)
-    mesh = jax.make_mesh((len(devices),), ("episodes",))
-    each = NamedSharding(mesh, PartitionSpec("episodes"))
-    split = jax.device_put((keys, moves), each)
-    everywhere = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
-    with ExitStack() as context:
-        if within:
-            context.enter_context(jax.set_mesh(mesh))
-        state, (_, rewards) = result = jax.jit(play)(*split, everywhere)
-    assert state.xy.sharding.spec[0] == "episodes" and rewards.sharding.spec[1] == "episodes"
-    assert_trees_equal(jax.device_get(result), jax.device_get(expected))

@@ -71,9 +71,16 @@ def test_it_plays_what_the_runner_plays(world: HostWorld, tmp_path: Path) -> Non
     assert sorted(pictures) == sorted([1, 2, 3, 4, 4] * EPISODES)
 
 
-@pytest.mark.parametrize("stop", ["max_tokens", "content_filter"])
-def test_faults_are_errors_of_the_sample(tmp_path: Path, stop: str) -> None:
-    log = evaluate(tmp_path, lambda messages, *_: say(0, '{"action": "answer", "value": "7"}', stop))
+@pytest.mark.parametrize(
+    ("text", "stop"),
+    [
+        ('{"action": "answer", "value": "7"}', "max_tokens"),
+        ('{"action": "answer", "value": "7"}', "content_filter"),
+        ("", "unknown"),
+    ],
+)
+def test_faults_are_errors_of_the_sample(tmp_path: Path, text: str, stop: str) -> None:
+    log = evaluate(tmp_path, lambda messages, *_: say(0, text, stop))
     assert log.status == "error"
     assert all(not sample.scores for sample in log.samples or [])
 

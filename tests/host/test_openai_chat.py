@@ -120,6 +120,9 @@ def test_the_server_sees_the_published_pictures(world: HostWorld) -> None:
         (chat("", finish="content_filter"), Status.REFUSED, 3),
         (fault(400, "flagged", "content_filter"), Status.REFUSED, 3),
         (chat('{"action": "answer", "value": "7"}', finish="length"), Status.TRUNCATED, 3),
+        (chat("", finish="SAFETY"), Status.REFUSED, 3),
+        (chat("", finish="content_filter: PROHIBITED_CONTENT"), Status.REFUSED, 3),
+        (chat("so long", finish="FinishReason.MAX_TOKENS"), Status.TRUNCATED, 3),
         (chat(""), Status.UNPARSEABLE, 3),
         (chat("7"), Status.UNPARSEABLE, 3),
         (chat("x" * 200_000), Status.UNPARSEABLE, 3),
@@ -238,6 +241,31 @@ def test_a_server_that_goes_away(world: HostWorld) -> None:
         played = play(world, server, 1, ledger, retries=0)
     assert played[0].status == Status.API_ERROR
     assert played[0].record["correct"] is None and played[0].record["steps"] == 3
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"finish_reason": "error", "error": {"code": 502, "message": "upstream"}},
+        {"finish_reason": "stop", "error": {"code": 502, "message": "upstream"}},
+        {"finish_reason": "a new word"},
+    ],
+)
+def test_a_failure_within_a_reply_is_no_answer(world: HostWorld, choice: dict[str, Any]) -> None:
+    body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": ""}, **choice}]}
+    failed = (200, {}, json.dumps(body).encode())
+    with FakeServer(lambda body, number: walker(9)(body, number) if number < 3 else failed) as server:
+        played = play(world, server, 1, Ledger(patience=2), retries=0)
+    assert played[0].status == Status.API_ERROR and played[0].record["correct"] is None
+    assert played[0].record["steps"] == 3
+
+
+def test_what_is_only_in_the_total_of_tokens_is_counted(world: HostWorld) -> None:
+    body = json.loads(chat('{"action": "answer", "value": "7"}')[2])
+    body["usage"] = {"prompt_tokens": 1_000, "completion_tokens": 20, "total_tokens": 3_020}
+    with FakeServer(lambda *_: (200, {}, json.dumps(body).encode())) as server:
+        record = play(world, server)[0].record
+    assert (record["input_tokens"], record["output_tokens"]) == (1_000, 2_020)
 
 
 def test_keys(monkeypatch: pytest.MonkeyPatch, world: HostWorld) -> None:

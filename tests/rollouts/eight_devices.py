@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -13,11 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from baselines import loop
 from baselines.canvas import CanvasConfig, CanvasTrainer
@@ -28,6 +30,8 @@ from mnistpro_jax import data, digit_bank
 from mnistpro_jax.agents.learned.shipped import load_reader
 from mnistpro_jax.cli import main
 from mnistpro_jax.data import idx
+from mnistpro_jax.env.environment import EnvParams
+from mnistpro_jax.env.types import State
 from mnistpro_jax.registration import environment, make_params
 from mnistpro_jax.rollouts.rollout import Trajectories, rollout
 from mnistpro_jax.rollouts.sharding import episode_mesh, replicated, split_batch, splitting
@@ -178,6 +182,34 @@ def batches_are_divided() -> None:
     assert split_batch(x) is x
 
 
+def batches_on_an_explicit_mesh_are_played_where_they_lie() -> None:
+    """What ``jax.make_mesh`` makes where nothing is said. Nobody says how what a step looks up is laid out."""
+    bank = digit_bank(small("test", 64), size=56)
+    env = environment(bank, window=16, stride=8)
+    params = make_params(env, bank)
+    keys, moves = jax.random.split(jax.random.key(0), 16), jnp.arange(16, dtype=jnp.int32)
+
+    def play(keys: jax.Array, moves: jax.Array, params: EnvParams) -> Any:
+        _, state = jax.vmap(env.reset, in_axes=(0, None))(keys, params)
+
+        def turn(state: State, _: None) -> tuple[State, Any]:
+            over_episodes = jax.vmap(env.step, in_axes=(0, 0, 0, None))
+            observation, state, reward, *_ = over_episodes(keys, state, moves, params)
+            return state, (observation, reward)
+
+        return jax.lax.scan(turn, state, length=3)
+
+    expected = jax.device_get(jax.jit(play)(keys, moves, params))
+    mesh = jax.make_mesh((8,), ("episodes",))
+    divided = jax.device_put((keys, moves), NamedSharding(mesh, PartitionSpec("episodes")))
+    everywhere = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
+    for context in (contextlib.nullcontext(), jax.set_mesh(mesh)):
+        with context:
+            state, (_, rewards) = result = jax.jit(play)(*divided, everywhere)
+        assert state.xy.sharding.spec[0] == "episodes" and rewards.sharding.spec[1] == "episodes"
+        chex.assert_trees_all_equal(jax.device_get(result), expected)
+
+
 def more_devices_than_there_are() -> None:
     assert episode_mesh(1) is None
     for count in (0, 9):
@@ -191,6 +223,7 @@ CHECKS: list[Callable[[], None]] = [
     training_is_that_of_one_device_up_to_rounding,
     trainers_split_their_batches,
     batches_are_divided,
+    batches_on_an_explicit_mesh_are_played_where_they_lie,
     more_devices_than_there_are,
 ]
 

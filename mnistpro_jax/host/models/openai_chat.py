@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from mnistpro_jax.host.contract import Reader, Status, StopRun, Turn, Usage, sendable
 from mnistpro_jax.host.messages import count_pictures
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
+from mnistpro_jax.host.models.finish_reasons import meaning
 from mnistpro_jax.host.parser import read_glimpse
 
 if TYPE_CHECKING:
@@ -246,9 +247,11 @@ def _read(completion: Any) -> Reply:
     message = choice["message"]
     text = sendable(_text_of(message.get("content")))
     used = completion.get("usage") or {}
+    asked = _count(used.get("prompt_tokens"))
     usage = Usage(
-        _count(used.get("prompt_tokens")),
-        _count(used.get("completion_tokens")),
+        asked,
+        # Some servers count what the model thought in the total alone.
+        max(_count(used.get("completion_tokens")), _count(used.get("total_tokens")) - asked),
         _count((used.get("prompt_tokens_details") or {}).get("cached_tokens")),
         _count((used.get("completion_tokens_details") or {}).get("reasoning_tokens")),
     )
@@ -263,11 +266,12 @@ def _read(completion: Any) -> Reply:
     kept = {name: value for name, value in details.items() if isinstance(value, str) and value}
     if message.get("refusal"):
         return Reply(text, usage, Status.REFUSED, str(message["refusal"]), kept)
-    if finish == "content_filter":
-        return Reply(text, usage, Status.REFUSED, "the provider's filter withheld the reply", kept)
-    if finish == "length":
-        return Reply(text, usage, Status.TRUNCATED, "the reply was cut off at its limit of tokens", kept)
-    return Reply(text, usage, details=kept)
+    if choice.get("error") or completion.get("error"):
+        said = " ".join(str(choice.get("error") or completion.get("error")).split())[:200]
+        return Reply(text, usage, Status.API_ERROR, f"the provider failed within its reply: {said}", kept)
+    called = bool(message.get("tool_calls") or message.get("function_call"))
+    status, problem = meaning(finish, text or ("called" if called else ""))
+    return Reply(text, usage, status, problem, kept)
 
 
 def _text_of(content: Any) -> str:
