@@ -97,7 +97,7 @@ def _print_tables(report: dict[str, Any]) -> None:
         for number, (batch, row) in enumerate(result["batches"].items()):
             head = mode if number == 0 else ""
             if "skipped" in row:
-                table.add_row(head, batch, "-", "-", "-", "-", "-", "-")
+                table.add_row(head, f"{int(batch):,}", "-", "-", "-", "-", "-", "-")
                 continue
             table.add_row(
                 head,

@@ -36,7 +36,8 @@ _WORDS: tuple[tuple[Status, str, tuple[str, ...]], ...] = (
         (
             "error", "failed", "failure", "abort", "aborted", "cancel", "cancelled", "canceled", "user_cancel",
             "timeout", "other", "unspecified", "malformed_function_call", "malformed_response",
-            "missing_thought_signature", "insufficient_system_resource", "network_error", "load", "unload", "incomplete", "pause_turn",
+            "missing_thought_signature", "insufficient_system_resource", "network_error", "load", "unload",
+            "incomplete", "pause_turn",
         ),
     ),
     (
