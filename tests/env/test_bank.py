@@ -19,8 +19,9 @@ from mnistpro_jax import data
 from mnistpro_jax.env import bitmap
 from mnistpro_jax.env.bank import Bank, scale
 from mnistpro_jax.env.seams import SeamEdges, SeamTable, seams
+from mnistpro_jax.env.types import Action
 from mnistpro_jax.worlds.digits import digit_bank, episode_bank
-from tests.episodes import edge_digits, pack, pillow_canvas
+from tests.episodes import edge_digits, pack, pillow_canvas, world
 
 AT_EDGE = 18  # digits of edge_digits with ink in an outermost column; they come first
 SEAMS = ["table", "edges"]
@@ -244,6 +245,39 @@ def test_stroke_pixels_of_short_and_long_canvases(size: int) -> None:
         found, _ = _draw_pixels()(bank, jnp.asarray([number], jnp.int32), jnp.asarray(bits))
         pixels = np.argwhere(stroke)[:, ::-1]
         np.testing.assert_array_equal(found, pixels[bits.astype(np.uint64) * len(pixels) >> np.uint64(32)])
+
+
+def test_long_canvases_are_pillows_and_have_every_stroke_pixel() -> None:
+    """Six digits: more words a row than are looked through without a loop, and seams between digits with ink at edges."""
+    bank, scene = pair_bank("table", 6), np.array([0, 5, 3, 17, 9, 40], np.int32)
+    canvas = pillow_canvas(edge_digits().images[scene], 224) == 0
+    packed = jax.jit(lambda bank, scene: bank.canvas(scene))(bank, jnp.asarray(scene))
+    np.testing.assert_array_equal(packed, pack(canvas))
+    totals = jax.jit(lambda bank, scene: bank.stroke_total(scene))(bank, jnp.asarray(scene))
+    np.testing.assert_array_equal(totals, canvas.reshape(224, 6, 224).sum(axis=(0, 2)))
+    y, x = np.nonzero(canvas)  # in row-major order
+    ranks = np.unique(np.linspace(0, len(y) - 1, 200).astype(np.int64))
+    bits = ((ranks * 2**32 + len(y) - 1) // len(y)).astype(np.uint32)  # the first that give each rank
+    pixel_of = jax.vmap(
+        lambda bits, bank: bank.stroke_pixel(jnp.asarray(scene), bits, jnp.int32(1))[0], (0, None)
+    )
+    pixels = jax.jit(pixel_of)(jnp.asarray(bits), bank)
+    np.testing.assert_array_equal(pixels, np.stack([x[ranks], y[ranks]], axis=1))
+
+
+def test_programs_do_not_grow_with_the_digits() -> None:
+    """Else 99 of them could not be compiled."""
+    sizes = []
+    for level in (9, 99):
+        env, params = world(level)
+        zeros = jnp.zeros(level, jnp.int32)
+        _, state = jax.eval_shape(env.reset_to, zeros, zeros[:2], params)
+        action = Action(zeros[0], zeros)
+        reset = jax.make_jaxpr(env.reset)(jax.random.key(0), params)
+        step = jax.make_jaxpr(env.step)(jax.random.key(0), state, action, params)
+        sizes.append([len(str(program).splitlines()) for program in (reset, step)])
+    few, many = np.array(sizes)
+    assert (many < 1.1 * few).all(), sizes
 
 
 def test_a_canvas_without_stroke_has_no_pixel() -> None:
