@@ -248,7 +248,7 @@ def test_stroke_pixels_of_short_and_long_canvases(size: int) -> None:
 
 
 def test_long_canvases_are_pillows_and_have_every_stroke_pixel() -> None:
-    """Six digits: more words a row than are looked through without a loop, and seams between digits with ink at edges."""
+    """Six digits: more words a row than are looked through without a loop, and seams between them."""
     bank, scene = pair_bank("table", 6), np.array([0, 5, 3, 17, 9, 40], np.int32)
     canvas = pillow_canvas(edge_digits().images[scene], 224) == 0
     packed = jax.jit(lambda bank, scene: bank.canvas(scene))(bank, jnp.asarray(scene))
