@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def on_explicit_mesh(leaves: Iterable[jax.Array]) -> bool:
     """Whether one of ``leaves`` is laid out over a mesh that has an explicit axis."""
-    return any(AxisType.Explicit in _mesh_of(leaf).axis_types for leaf in leaves)
+    return any(AxisType.Explicit in jax.typeof(leaf).sharding.mesh.axis_types for leaf in leaves)
 
 
 def by_device(function: Callable[..., T]) -> Callable[..., T]:
@@ -27,20 +27,20 @@ def by_device(function: Callable[..., T]) -> Callable[..., T]:
 
     @mapped.def_vmap
     def over_devices(size: int, batched: Any, *arguments: Any) -> tuple[T, Any]:
-        in_axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, batched)
-        over_lanes = jax.vmap(function, in_axes=tuple(in_axes), axis_size=size)
-        leaves, of_batch = jax.tree.leaves(arguments), jax.tree.leaves(batched)
-        lanes = [leaf for leaf, is_batched in zip(leaves, of_batch, strict=True) if is_batched]
-        axis = next((spec for spec in map(_lane_axis, lanes) if spec is not None), None)
-        if axis is not None:
-            each = PartitionSpec(axis)
-            specs = jax.tree.map(lambda is_batched: each if is_batched else PartitionSpec(), batched)
-            lane = lanes[0]
+        in_axes = tuple(jax.tree.map(lambda is_batched: 0 if is_batched else None, batched))
+        over_lanes = jax.vmap(function, in_axes=in_axes, axis_size=size)
+        pairs = zip(jax.tree.leaves(arguments), jax.tree.leaves(batched), strict=True)
+        # Any lane: vmap refuses lanes that are divided differently.
+        layout = jax.typeof(next(leaf for leaf, is_batched in pairs if is_batched)).sharding
+        if layout.spec[0] is not None:
+            each = PartitionSpec(layout.spec[0])
             # check_vma=False: on the CPU, there are loops that this check of shard_map does not see through.
             over_lanes = jax.shard_map(
-                jax.vmap(function, in_axes=tuple(in_axes)),
-                mesh=_mesh_of(lane),
-                in_specs=tuple(specs),
+                jax.vmap(function, in_axes=in_axes),
+                mesh=layout.mesh,
+                in_specs=tuple(
+                    jax.tree.map(lambda is_batched: each if is_batched else PartitionSpec(), batched)
+                ),
                 out_specs=each,
                 check_vma=False,
             )
@@ -48,12 +48,3 @@ def by_device(function: Callable[..., T]) -> Callable[..., T]:
         return result, jax.tree.map(lambda _: True, result)
 
     return mapped
-
-
-def _mesh_of(leaf: Any) -> Any:
-    return jax.typeof(leaf).sharding.mesh
-
-
-def _lane_axis(leaf: Any) -> Any:
-    """The axis of the mesh over which the leaf's leading axis is divided, or None."""
-    return jax.typeof(leaf).sharding.spec[0]

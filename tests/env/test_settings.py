@@ -35,18 +35,23 @@ def strict() -> Iterator[None]:
 
 
 def everything(env: Environment, keys: jax.Array, params: EnvParams) -> Any:
-    """What the contract offers, mapped over a batch."""
+    """What the contract offers, mapped over a batch; what does not depend on the observation with packed ones alone."""
     observation, state = jax.vmap(env.reset, in_axes=(0, None))(keys, params)
     moves = jnp.arange(len(keys), dtype=jnp.int32)
+    seen = (
+        jax.vmap(env.step, in_axes=OVER_EPISODES)(keys, state, moves, params),
+        jax.vmap(features, in_axes=(None, 0, None))(env, observation, params),
+    )
+    if env.observation != "packed":
+        return seen
     done = jnp.ones(len(keys), jnp.bool_)
     return (
-        jax.vmap(env.step, in_axes=OVER_EPISODES)(keys, state, moves, params),
+        seen,
         jax.vmap(env.step_env, in_axes=OVER_EPISODES)(keys, state, moves, params),
         jax.vmap(env.final_statistics, in_axes=(0, 0, None))(done, state, params),
         jax.vmap(env.reset_to, in_axes=(0, 0, None))(state.scene, state.xy, params),
         jax.vmap(env.draw_start, in_axes=(0, 0, None))(keys, state.scene, params),
         jax.vmap(lambda move: env.flat_action(env.structured_action(move)))(moves),
-        jax.vmap(features, in_axes=(None, 0, None))(env, observation, params),
     )
 
 
