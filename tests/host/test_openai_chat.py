@@ -260,6 +260,23 @@ def test_a_failure_within_a_reply_is_no_answer(world: HostWorld, choice: dict[st
     assert played[0].record["steps"] == 3
 
 
+def test_a_failure_within_a_reply_does_not_repeat_the_key(
+    monkeypatch: pytest.MonkeyPatch, world: HostWorld
+) -> None:
+    monkeypatch.setenv("MNISTPRO_API_KEY", KEY)
+    message = {"role": "assistant", "content": ""}
+    body = {
+        "choices": [
+            {"index": 0, "message": message, "finish_reason": "error", "error": {"message": f"bad {KEY}"}}
+        ]
+    }
+    ledger = Ledger(patience=2)
+    with FakeServer(lambda *_: (200, {}, json.dumps(body).encode())) as server:
+        played = play(world, server, 1, ledger, retries=0)
+    said = str(played[0].record["problem"]) + str(ledger.failures) + str(ledger.fault)
+    assert "[key]" in said and KEY not in said
+
+
 def test_what_is_only_in_the_total_of_tokens_is_counted(world: HostWorld) -> None:
     body = json.loads(chat('{"action": "answer", "value": "7"}')[2])
     body["usage"] = {"prompt_tokens": 1_000, "completion_tokens": 20, "total_tokens": 3_020}

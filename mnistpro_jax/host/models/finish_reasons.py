@@ -1,9 +1,8 @@
 """Why a model stopped, in the words of any provider: a reply, a cut, a refusal, or a failure that may pass.
 
 Servers that speak like OpenAI pass on what is behind them: in other letters, with a prefix (``FINISH_REASON_SAFETY``)
-or a suffix (``content_filter: PROHIBITED_CONTENT``). A word is known wherever it stands in a reason. They are those of
-the API references of OpenAI, Azure, OpenRouter, Google (Gemini), Anthropic, Amazon Bedrock, Mistral, Cohere, DeepSeek,
-Zhipu, Hugging Face's TGI, vLLM, SGLang, Ollama and Inspect.
+or a suffix (``content_filter: PROHIBITED_CONTENT``). A word is known wherever it stands in a reason. They are the
+words that we know providers to send; their references have not been gone through one by one.
 """
 
 from __future__ import annotations

@@ -194,6 +194,8 @@ class OpenAIChatPolicy(TextPolicy):
                 "", status=Status.API_ERROR, problem=f"the reply is no chat completion ({error}): {said}"
             )
         self._answered = True
+        if found.problem is not None:
+            found = dataclasses.replace(found, problem=self._clean(found.problem))
         return found
 
     def _failure(self, error: openai.OpenAIError, pictures: int) -> Reply:
@@ -248,10 +250,11 @@ def _read(completion: Any) -> Reply:
     text = sendable(_text_of(message.get("content")))
     used = completion.get("usage") or {}
     asked = _count(used.get("prompt_tokens"))
+    # Some servers count what the model thought in the total alone; without the request's part nothing follows from it.
+    rest = _count(used.get("total_tokens")) - asked if asked else 0
     usage = Usage(
         asked,
-        # Some servers count what the model thought in the total alone.
-        max(_count(used.get("completion_tokens")), _count(used.get("total_tokens")) - asked),
+        max(_count(used.get("completion_tokens")), rest),
         _count((used.get("prompt_tokens_details") or {}).get("cached_tokens")),
         _count((used.get("completion_tokens_details") or {}).get("reasoning_tokens")),
     )
