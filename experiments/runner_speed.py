@@ -34,7 +34,8 @@ from mnistpro_jax.host.heap import settled_heap
 from mnistpro_jax.host.ledger import Ledger
 from mnistpro_jax.host.memory import memory_of
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
-from mnistpro_jax.host.models.openai_chat import ChatSettings, OpenAIChatPolicy
+from mnistpro_jax.host.models.chat_settings import ChatSettings
+from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 from mnistpro_jax.host.prompts import load_pack
 from mnistpro_jax.host.protocol import Protocol
 from mnistpro_jax.host.world import HostWorld, host_world

@@ -18,9 +18,11 @@ from mnistpro_jax.host.contract import ANSWER, Decision, HostPolicy, Status, Sto
 from mnistpro_jax.host.models import choose_model
 from mnistpro_jax.host.parser import read_glimpse
 from mnistpro_jax.host.pictures import data_url, png
+from mnistpro_jax.host.retries import Retries, with_retries
 
 VERSION = 1
 """Raised whenever a model would be told something else."""
+_RETRIES = Retries(most=5)
 _MANY = "The picture shows part of {digits} handwritten digits (0 to 9 each), side by side, black on white."
 _ONE = "The picture shows part of one handwritten digit (0 to 9), black on white."
 _REST = (
@@ -105,7 +107,7 @@ class ModelPredictor:
                 pictures=(picture,),
                 digest="",
             )
-            decision = await self._policy.act(turn)
+            decision = await with_retries(functools.partial(self._policy.act, turn), _RETRIES, asyncio.sleep)
             if decision.status is not Status.UNPARSEABLE:
                 break
         return decision

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mnistpro_jax.host.run_glimpse import RunRequest
 
 _DRIVERS = ("free", "lockstep", "bridge")
+_PROBLEMS = 5
 _EVERY_S = 30.0  # between lines of progress where there is no terminal
 
 
@@ -64,6 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a further attempt sees the same request, or also its failed reply and a word on it (default: repeat)",
     )
     words.add_argument(
+        "--system",
+        choices=("system", "user"),
+        default="system",
+        help="who says the rules: a system message, or the first user message, for servers without a system role "
+        "(default: system)",
+    )
+    words.add_argument(
         "--no-warning", dest="warning", action="store_false", help="do not announce the last turn"
     )
     words.add_argument(
@@ -84,6 +92,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--key-variable", default=None, metavar="NAME", help="the environment's variable that holds the key"
     )
+    asked.add_argument(
+        "--header",
+        dest="headers",
+        type=_pair,
+        action=_Pairs,
+        default=None,
+        metavar="NAME=VARIABLE",
+        help="a further header, with its value from the environment's VARIABLE; may come several times",
+    )
+    asked.add_argument(
+        "--query",
+        type=_pair,
+        action=_Pairs,
+        default=None,
+        metavar="NAME=VALUE",
+        help="a further parameter of the address, such as api-version=2025-01-01; may come several times",
+    )
     asked.add_argument("--temperature", type=_number, default=None, metavar="T")
     asked.add_argument("--reasoning-effort", default=None, metavar="NAME", help="such as low, medium, high")
     asked.add_argument("--max-tokens", type=whole(1), default=None, metavar="N", help="of a reply")
@@ -98,10 +123,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole(0),
         default=5,
         metavar="N",
-        help="of a call that failed for the moment: 429, 5xx, no connection (default: 5)",
+        help="of a call that failed for the moment: 408, 409, 429, 5xx, no connection, a torn reply or one that holds "
+        "an error (default: 5)",
     )
     asked.add_argument(
-        "--timeout", type=_number, default=600.0, metavar="S", help="seconds a call may take (default: 600)"
+        "--timeout",
+        type=_number,
+        default=600.0,
+        metavar="S",
+        help="seconds a whole call may take (default: 600)",
     )
 
     session = parser.add_argument_group("this session (may change when a run is resumed)")
@@ -117,6 +147,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     session.add_argument(
         "--limit", type=whole(1), default=None, metavar="N", help="only the first N episodes of the list"
+    )
+    session.add_argument(
+        "--again",
+        type=_statuses,
+        default=(),
+        metavar="STATUS",
+        help="play episodes again that ended so: refused, truncated or both, with a comma; --max-tokens and other "
+        "ways of asking may then be others than before",
+    )
+    session.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="play on where none of the first 15 replies says what to do",
     )
     session.add_argument(
         "--max-cost",
@@ -198,6 +241,28 @@ def _horizon(text: str) -> int:
     return int(text)
 
 
+class _Pairs(argparse.Action):
+    """Collects NAME=VALUE pairs in a dict; a name that comes twice is refused."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        found = dict(getattr(namespace, self.dest) or {})
+        name, value = values
+        if name in found:
+            raise argparse.ArgumentError(self, f"{name} comes twice")
+        setattr(namespace, self.dest, {**found, name: value})
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value.strip() or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name.strip(), value.strip()
+
+
+def _statuses(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def _number(text: str) -> float:
     try:
         value = float(text)
@@ -259,7 +324,8 @@ def progress() -> Iterator[tuple[Report, Any]]:
 
 def _facts(standing: Standing) -> str:
     accuracy = "-" if standing.accuracy is None else f"{100 * standing.accuracy:.1f} %"
-    cost = "" if standing.cost is None else f", cost {standing.cost:.4f}"
+    about = "about " if standing.estimated else ""
+    cost = "" if standing.cost is None else f", cost {about}{standing.cost:.4f}"
     return (
         f"accuracy {accuracy}, {standing.calls:,} calls, tokens {_short(standing.input_tokens)} in "
         f"{_short(standing.output_tokens)} out{cost}"
@@ -296,16 +362,40 @@ def _print_summary(summary: dict[str, Any]) -> None:
             [("episodes by status", "left"), ("episodes", "right"), ("in accuracy", "left")], rows
         )
     )
-    cost = summary["cost"]
+    cost, about = summary["cost"], "about " if summary["estimated_calls"] else ""
     facts = [
         ("calls", f"{summary['calls']:,}"),
         ("replies that said nothing", f"{summary['failed_attempts']:,}"),
-        ("tokens in", f"{summary['input_tokens']:,}"),
-        ("tokens out", f"{summary['output_tokens']:,}"),
-        ("cost", tables.NOTHING if cost is None else f"{cost:.4f}"),
+        ("tokens in", f"{about}{summary['input_tokens']:,}"),
+        ("tokens out", f"{about}{summary['output_tokens']:,}"),
+        ("cost", tables.NOTHING if cost is None else f"{about}{cost:.4f}"),
     ]
+    if summary["estimated_calls"]:
+        facts.append(("calls without a word on tokens", f"{summary['estimated_calls']:,}"))
+    reasons = summary["finish_reasons"]
+    if set(reasons) - {"stop"}:
+        facts.append(
+            ("replies ended for", ", ".join(f"{reason} ({count:,})" for reason, count in reasons.items()))
+        )
     console.print()
     console.print(tables.plain_table([("used", "left"), ("", "right")], facts))
+    _print_problems(console, summary["problems"])
+    for one in summary.get("settings", ()):
+        with_ = ", ".join(f"{name} = {json.dumps(value)}" for name, value in one["changed"].items())
+        console.print(f"{one['episodes']:,} episodes with {with_ or 'the settings of the run'}", markup=False)
+
+
+def _print_problems(console: Any, problems: dict[str, int]) -> None:
+    """The commonest ways in which replies said nothing, with what may help."""
+    from mnistpro_jax.host.problems import described
+
+    for number, (problem, count) in enumerate(problems.items()):
+        if number == 0:
+            console.print("\nreplies that said nothing")
+        if number == _PROBLEMS:
+            console.print("  ...")
+            break
+        console.print(f"  {count:,}: {described(problem)}", markup=False)
 
 
 def _print_dry_run(found: DryRun, as_json: bool) -> None:

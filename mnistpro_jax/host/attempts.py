@@ -23,6 +23,7 @@ from mnistpro_jax.host.contract import (
 )
 from mnistpro_jax.host.episode_log import EpisodeLog
 from mnistpro_jax.host.ledger import Ledger
+from mnistpro_jax.host.retries import with_retries
 from mnistpro_jax.host.sitting import Asking, Sitting
 from mnistpro_jax.runs.log import LogError
 
@@ -111,7 +112,7 @@ class Attempts:
             if not self._log.events:
                 self._log.start(self._asking.opening())
             shown = self._log.keep_pictures(turn)
-            decision = await self._policy.act(turn)
+            decision = await with_retries(lambda: self._call(turn), self._ledger.retries, self._ledger.pause)
             self._refuse_what_cannot_be(decision)
         except (StopRun, OSError):
             raise
@@ -122,9 +123,21 @@ class Attempts:
         finally:
             self._ledger.end(reserved, decision)
         if decision.status == Status.API_ERROR:
-            self._log.error(turn, decision)
+            self._ledger.given_up(turn, decision)
         elif decision.status not in UNFINISHED:
+            self._ledger.reached(turn.step)
             self._log.turn(turn, decision, self._asking.line(decision), shown)
+        return decision
+
+    async def _call(self, turn: Turn) -> Decision:
+        """One call. What failed is in the log as well."""
+        ledger = self._ledger
+        if ledger.stopped:  # while a retry waited
+            return Decision(Status.CANCELLED)
+        decision = ledger.told(turn, await self._policy.act(turn))
+        if decision.status == Status.API_ERROR:
+            self._log.error(turn, decision)
+            ledger.failed(decision)
         return decision
 
     def _refuse_what_cannot_be(self, decision: Decision) -> None:

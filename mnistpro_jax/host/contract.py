@@ -32,7 +32,7 @@ class Status(enum.StrEnum):
     TRUNCATED = "truncated"
     """The reply was cut off at the limit of tokens, so that it says nothing about what the agent would have done."""
     API_ERROR = "api_error"
-    """The call failed after all retries. The episode is unfinished: the same command goes on with it."""
+    """The call failed, after all retries of an episode's. It is unfinished: the same command goes on with it."""
     BUDGET_SPENT = "budget_spent"
     """The run's limit of cost was reached. Unfinished, as above."""
     CANCELLED = "cancelled"
@@ -52,16 +52,18 @@ UNFINISHED = frozenset({Status.API_ERROR, Status.BUDGET_SPENT, Status.CANCELLED}
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """What a reply consumed, in tokens as the provider counts them; 0 where it does not say.
+    """What a reply consumed, in tokens as the provider counts them.
 
     input_tokens: all of the request, cached ones included. cached_tokens: those of them that the provider had kept.
     output_tokens: all of the reply, reasoning included. reasoning_tokens: those of them that were not shown.
+    told: whether the provider said so; False where the numbers are, or a sum holds, an estimate.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    told: bool = True
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -69,7 +71,22 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.told and other.told,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """What a call that failed says of the calls to come.
+
+    passing: the same call may succeed a little later. after_s: seconds that the server asks to wait until then, None
+    where it does not say. general: it looks as if it would meet every call; where one has been answered before, it is
+    this call's own affair.
+    """
+
+    passing: bool = False
+    after_s: float | None = None
+    general: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,8 +119,9 @@ class Decision:
     status: see ``Status``. action: "up", "down", "left", "right", "answer" or "reply"; None unless the status is OK.
     answer: the digits from left to right, with the action "answer" alone. text: the reply as it came, which with the
     action "reply" is the answer. thought, place: what the memory keeps of it (``place``: {"coords": [x, y], "features":
-    text}). problem: what was wrong, for people. usage: tokens. latency_s: seconds from request to reply, retries of the
-    client included. attempts: replies that this turn took. details: anything else worth keeping in the log (JSON).
+    text}). problem: what was wrong, for people. usage: tokens. latency_s: seconds from request to reply. attempts:
+    replies that this turn took. details: anything else worth keeping in the log (JSON). failure: with the status
+    API_ERROR, what it says of other calls; None: nothing.
     """
 
     status: Status
@@ -117,6 +135,7 @@ class Decision:
     latency_s: float = 0.0
     attempts: int = 1
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    failure: Failure | None = None
 
     def __post_init__(self) -> None:
         acts = self.action in (*MOVES, ANSWER, REPLY)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.host.episode_log import read_log
 from mnistpro_jax.runs.log import END
-from mnistpro_jax.runs.run_folder import RUN, log_path, read_run, refuse_changes
+from mnistpro_jax.runs.run_folder import RUN, changes, has_replies, log_path, read_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +48,21 @@ class DryRun:
     assumed: Forecast | None
 
 
-def unfinished(folder: Path, config: Mapping[str, Any], episodes: int) -> int:
-    """How many of the first ``episodes`` are not over in a folder, which may not be there yet.
+def unfinished(
+    folder: Path,
+    config: Mapping[str, Any],
+    episodes: int,
+    again: Collection[str] = (),
+    may_change: Collection[str] = (),
+) -> int:
+    """How many of the first ``episodes`` are to be played in a folder, which may not be there yet.
 
+    again: statuses of those that are over and played again. may_change: fields that may then be others.
     Raises LogError where the folder holds a run of another configuration.
     """
-    if not (folder / RUN).is_file():
+    if not (folder / RUN).is_file() or not has_replies(folder):
         return episodes
-    refuse_changes(read_run(folder)["config"], config, folder / RUN)
+    changes(read_run(folder)["config"], config, folder / RUN, may_change)
     # Read alone: another process may be at work in the folder.
     logs = [read_log(log_path(folder, number)) for number in range(episodes)]
-    return sum(not events or events[-1]["event"] != END for events in logs)
+    return sum(not events or events[-1]["event"] != END or events[-1]["status"] in again for events in logs)

@@ -1,7 +1,8 @@
 """The log of an episode: turns and replies as events, and what a later session finds in the place of calls.
 
-Events: start, turn (one reply), error (a call that failed), end. "Episode" is what a run calls each of its units,
-whatever kind of sitting it is; what a kind says of itself stands among the fixed fields of start and turn.
+Events: start, turn (one reply), error (a call that failed), end; and again, where the episode begins anew, on purpose
+(what stands before it is kept, and was paid for). "Episode" is what a run calls each of its units, whatever kind of
+sitting it is; what a kind says of itself stands among the fixed fields of start and turn.
 
 To resume, the episode is played anew with the logged replies in the place of calls: what was paid for is not asked
 again. Each logged turn names what was shown; where the episode that is played anew shows something else, the run stops
@@ -10,6 +11,8 @@ instead of mixing two worlds.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,21 +23,86 @@ from mnistpro_jax.runs.log import END, Event, EventLog, LogError, read_events
 from mnistpro_jax.runs.picture_store import PictureStore
 from mnistpro_jax.runs.run_folder import RunFolder, log_path
 
+AGAIN = "again"
+
+
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """What an episode is played under. digest: of the configuration. known: of all those that the run's folder knows.
+
+    changed: the fields that are others than the run's, with their values; none unless it is played again.
+    """
+
+    digest: str
+    known: frozenset[str]
+    changed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
 
 class EpisodeLog(EventLog):
-    """The log of one episode, for the process that holds the folder; in memory alone where ``path`` is None."""
+    """The log of one episode, for the process that holds the folder; in memory alone where ``path`` is None.
 
-    def __init__(self, episode: int, path: Path | None = None, pictures: PictureStore | None = None) -> None:
+    terms: what it is played under, None where that does not matter. changed: with what it was played last; see
+    ``Terms``. Raises LogError where it was played under a configuration that the folder does not know, or is
+    unfinished under another one than this.
+    """
+
+    def __init__(
+        self,
+        episode: int,
+        path: Path | None = None,
+        pictures: PictureStore | None = None,
+        terms: Terms | None = None,
+    ) -> None:
         super().__init__(path, check_event)
         self.episode = episode
+        self.changed: Mapping[str, Any] = {}
         self._pictures = pictures if pictures is not None else PictureStore()
-        self._turns: dict[tuple[int, int], Event] = {
-            (event["step"], event["attempt"]): event for event in self.events if event["event"] == "turn"
-        }
+        self._terms = terms
+        self._turns: dict[tuple[int, int], Event] = {}
+        under = None
+        for event in self.events:
+            if event["event"] == "turn":
+                self._turns[event["step"], event["attempt"]] = event
+            elif event["event"] in ("start", AGAIN):
+                under = event.get("config", under)
+                self._refuse_unknown(under)
+            if event["event"] == AGAIN:
+                self._turns, self.changed = {}, event["changed"]
+        if terms is not None and under not in (None, terms.digest) and self.end is None and self._turns:
+            with_ = ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.changed.items())
+            raise LogError(
+                f"episode {episode} is not over, and is being played with {with_ or 'the settings of the run'}; give "
+                "the same settings (and --again, where they are not the run's) to go on with it"
+            )
+
+    @property
+    def furthest(self) -> int:
+        """The last step at which anybody has answered; -1 without any."""
+        return max((event["step"] for event in self.events if event["event"] == "turn"), default=-1)
+
+    @property
+    def begun_again(self) -> bool:
+        """Whether the episode had been over before it was begun last."""
+        return any(event["event"] == AGAIN for event in self.events)
+
+    def _refuse_unknown(self, digest: str | None) -> None:
+        if self._terms is not None and digest is not None and digest not in self._terms.known:
+            raise LogError(
+                f"{self.path} was played under another configuration than run.json tells (was it edited?); restore "
+                "run.json, or use another folder"
+            )
 
     def replies(self) -> Iterator[Decision]:
-        """The replies so far, in order."""
+        """The replies so far, in order, since the episode was begun last."""
         return map(decision_of, self._turns.values())
+
+    def all_replies(self) -> Iterator[Decision]:
+        """All replies that were paid for, in order."""
+        return (decision_of(event) for event in self.events if event["event"] == "turn")
+
+    def failures(self) -> Iterator[Decision]:
+        """The calls that failed, in order, with what they took."""
+        return (failure_of(event) for event in self.events if event["event"] == "error")
 
     def logged(self, turn: Turn) -> Decision | None:
         """The reply to this attempt of an earlier session, if there is one.
@@ -53,7 +121,14 @@ class EpisodeLog(EventLog):
 
     def start(self, own: Mapping[str, Any]) -> None:
         """The first event. own: what this kind of sitting says of itself."""
-        self.append({"event": "start", "episode": self.episode, **own})
+        under = {} if self._terms is None else {"config": self._terms.digest}
+        self.append({"event": "start", "episode": self.episode, **under, **own})
+
+    def again(self) -> None:
+        """The episode begins anew, under these terms."""
+        assert self._terms is not None
+        self.append({"event": AGAIN, "config": self._terms.digest, "changed": dict(self._terms.changed)})
+        self._turns, self.changed = {}, self._terms.changed
 
     def keep_pictures(self, turn: Turn) -> list[str]:
         """Store the new pictures of a turn; returns their names."""
@@ -84,6 +159,7 @@ class EpisodeLog(EventLog):
                 "status": decision.status.value,
                 "problem": decision.problem,
                 "latency_s": round(decision.latency_s, 6),
+                **_taken(decision),
             }
         )
 
@@ -96,8 +172,9 @@ class EpisodeFolder(RunFolder):
     """The folder of a run of episodes."""
 
     def episode(self, number: int) -> EpisodeLog:
-        """The log of an episode."""
-        return EpisodeLog(number, log_path(self.path, number), self.pictures)
+        """The log of an episode. Raises LogError as ``EpisodeLog`` does."""
+        terms = Terms(self.digest, self.digests, self.changed)
+        return EpisodeLog(number, log_path(self.path, number), self.pictures, terms)
 
 
 def read_log(path: Path) -> list[Event]:
@@ -114,10 +191,13 @@ def check_event(event: Event) -> None:
     elif kind == END:
         Status(event["status"])
         _ = {**event["record"]}
+    elif kind == "error":
+        failure_of(event)
+    elif kind == AGAIN:
+        _ = {**event["changed"]}
 
 
 def _reply_fields(decision: Decision) -> dict[str, Any]:
-    usage = decision.usage
     fields = {
         "status": decision.status.value,
         "action": decision.action,
@@ -126,17 +206,36 @@ def _reply_fields(decision: Decision) -> dict[str, Any]:
         "thought": decision.thought,
         "spatial_map": None if decision.place is None else dict(decision.place),
         "problem": decision.problem,
-        "usage": {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "reasoning_tokens": usage.reasoning_tokens,
-        },
+        "usage": _usage_fields(decision.usage),
         "latency_s": round(decision.latency_s, 6),
     }
     if decision.details:
         fields["details"] = dict(decision.details)
     return fields
+
+
+def _usage_fields(usage: Usage) -> dict[str, Any]:
+    fields = dataclasses.asdict(usage)
+    if usage.told:
+        del fields["told"]
+    return fields
+
+
+def _taken(failure: Decision) -> dict[str, Any]:
+    """What a call took that failed within its reply, if anything."""
+    usage = dataclasses.replace(failure.usage, told=True)
+    fields: dict[str, Any] = {} if usage == Usage() else {"usage": _usage_fields(usage)}
+    return fields | ({"details": dict(failure.details)} if failure.details else {})
+
+
+def failure_of(event: Mapping[str, Any]) -> Decision:
+    """The call of an ``error`` event."""
+    return Decision(
+        Status.API_ERROR,
+        problem=event.get("problem"),
+        usage=Usage(**event.get("usage", {})),
+        details=event.get("details", {}),
+    )
 
 
 def decision_of(event: Mapping[str, Any]) -> Decision:

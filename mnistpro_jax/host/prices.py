@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from mnistpro_jax.host.contract import Message, Usage
+from mnistpro_jax.host.contract import Decision, Message, Usage
 from mnistpro_jax.host.messages import count_pictures, texts_of
 
 CHARACTERS_A_TOKEN = 4
@@ -72,3 +72,19 @@ def request_tokens(messages: Sequence[Message], picture_tokens: int = PICTURE_TO
     """An estimate of a request's tokens."""
     letters = sum(len(text) for text in texts_of(messages))
     return math.ceil(letters / CHARACTERS_A_TOKEN) + picture_tokens * count_pictures(messages)
+
+
+def estimated(messages: Sequence[Message], decision: Decision, price: Price | None = None) -> Usage:
+    """The tokens of a reply to a request, where the provider tells some of them or none: what it tells, and estimates.
+
+    What a model thought and nobody was shown is in no estimate.
+    """
+    usage = decision.usage
+    said = len(decision.text) + len(str(decision.details.get("reasoning", "")))
+    picture_tokens = PICTURE_TOKENS if price is None else price.picture_tokens
+    return dataclasses.replace(
+        usage,
+        input_tokens=usage.input_tokens or request_tokens(messages, picture_tokens),
+        output_tokens=usage.output_tokens or math.ceil(said / CHARACTERS_A_TOKEN),
+        told=False,
+    )

@@ -11,6 +11,8 @@ The request, always in OpenAI's chat format:
     full-image (control)
         system: the rules; user: the whole canvas
 
+Where a server knows no system role, the rules open the first user message.
+
 The turn's text says which turn it is, how many are left, and, on the last one, that it is the last. Pictures are PNG
 data URLs in ``image_url`` parts. A reply is {"action": "move", "direction": "up"} or {"action": "answer", "value":
 "7"}, with "thought" and "spatial_map" where the memory asks for them. The words are in a prompt pack.
@@ -31,6 +33,7 @@ from mnistpro_jax.host.prompts import PromptPack
 VERSION = 1
 """Raised whenever the same configuration would say something else to an agent."""
 RETRIES = ("repeat", "explain")
+SYSTEMS = ("system", "user")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +65,8 @@ class Protocol:
     horizon: pictures shown, the current one included; ``UNBOUNDED``: all. attempts: replies that an agent may use up
     on a turn until one says what to do. warning: whether the last turn is announced. retry: what a further attempt
     sees: "repeat", the same request again, or "explain", its failed reply and a word on what was missing. detail:
-    of ``image_url`` ("low", "high", "auto"), None to leave it out.
+    of ``image_url`` ("low", "high", "auto"), None to leave it out. system: the role that says the rules, "system" or
+    "user".
     """
 
     world: World
@@ -73,12 +77,15 @@ class Protocol:
     warning: bool = True
     retry: str = "repeat"
     detail: str | None = None
+    system: str = "system"
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise ValueError(f"attempts is {self.attempts}; expected 1 or more")
         if self.retry not in RETRIES:
             raise ValueError(f"retry is {self.retry!r}; expected one of {', '.join(RETRIES)}")
+        if self.system not in SYSTEMS:
+            raise ValueError(f"system is {self.system!r}; expected one of {', '.join(SYSTEMS)}")
 
     def pictures_shown(self, turn: int) -> int:
         """How many pictures the request of a turn (from 1) holds."""
@@ -97,15 +104,25 @@ class Protocol:
         canvas: the fused canvas, for the memories that have one. failed: earlier replies to this same turn.
         """
         if self.memory.full_image:
-            messages = [_system(self.rules()), _user(self._image(picture))]
+            messages = self._ruled(self._image(picture))
         elif self.memory.multi_turn:
             messages = self._conversation(past, picture)
         else:
-            messages = [_system(self.rules()), _user(*self._window_parts(past, picture, canvas))]
+            messages = self._ruled(*self._window_parts(past, picture, canvas))
         if self.retry == "explain":
             for reply in failed:
-                messages += [_assistant(reply), _user(_text(self._say("turn.retry")))]
+                word = _text(self._say("turn.retry"))
+                if reply.strip():
+                    messages += [_assistant(reply), _user(word)]
+                else:
+                    # Servers refuse an empty text, and some of them two messages of one role in a row.
+                    messages[-1] = _user(*messages[-1]["content"], word)
         return tuple(messages)
+
+    def _ruled(self, *parts: dict[str, Any]) -> list[Message]:
+        if self.system == "user":
+            return [_user(_text(self.rules()), *parts)]
+        return [_system(self.rules()), _user(*parts)]
 
     def rules(self) -> str:
         """All that holds for the whole episode."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,11 +21,13 @@ from mnistpro_jax.host.contract import COUNTED, UNFINISHED, Status
 from mnistpro_jax.host.episode_log import EpisodeFolder
 from mnistpro_jax.host.ledger import Ledger
 from mnistpro_jax.host.prices import Price
+from mnistpro_jax.host.retries import Retries
 from mnistpro_jax.host.runner import Done, Logs
 from mnistpro_jax.runs import folder as names
 from mnistpro_jax.runs.json_files import write_json, write_jsonl
 
 _REFRESH_S = 10.0
+_LISTED = 20
 Record = dict[str, Any]
 
 
@@ -43,6 +46,8 @@ class Plan:
     units: how many there are. drive: plays them, with the player in it. config: what makes the run this run: what its
     folder keeps to, JSON-ready. summary: own fields of the summary, from the records that count, of which there may be
     none. price: of the model, None where it is not known. max_tokens: limit of a reply, None where there is none.
+
+    may_change: fields of the configuration that may be others where units are played again, on purpose.
     """
 
     units: int
@@ -51,6 +56,7 @@ class Plan:
     summary: Callable[[Sequence[Record]], dict[str, Any]]
     price: Price | None = None
     max_tokens: int | None = None
+    may_change: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,15 +64,22 @@ class Session:
     """One call of the command; another session of the same run may have others.
 
     folder: of the run. concurrency: units at a time. max_cost: no call begins that might lead beyond it. limit: of
-    units in this session: the first ones. driver, base_url: for the folder's list of sessions alone.
+    units in this session: the first ones. retries: of a call. keep_going: whether it goes on where no reply says
+    anything. again: statuses of units that are over and are played again. driver, base_url, headers (their names),
+    query: for the folder's list of sessions alone.
     """
 
     folder: Path
     concurrency: int = 16
     max_cost: float | None = None
     limit: int | None = None
+    retries: Retries = dataclasses.field(default_factory=Retries)
+    keep_going: bool = False
+    again: frozenset[Status] = frozenset()
     driver: str = "free"
     base_url: str | None = None
+    headers: Collection[str] = ()
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def facts(self) -> dict[str, Any]:
         """As the folder keeps them."""
@@ -77,13 +90,16 @@ class Session:
             "base_url": self.base_url,
             "max_cost": self.max_cost,
             "limit": self.limit,
+            **({"again": sorted(self.again)} if self.again else {}),
+            **({"headers": sorted(self.headers)} if self.headers else {}),
+            **({"query": dict(self.query)} if self.query else {}),
         }
 
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
     """How far a run is. accuracy: of the counted episodes so far, None without any that is graded. cost: None without a
-    price."""
+    price. estimated: whether tokens and cost are so, in part."""
 
     finished: int
     total: int
@@ -93,6 +109,7 @@ class Standing:
     input_tokens: int
     output_tokens: int
     cost: float | None
+    estimated: bool = False
 
 
 Report = Callable[[Standing], None]
@@ -119,7 +136,8 @@ def run(plan: Plan, session: Session, report: Report | None = None, note: Note |
     report: called as replies come. note: called with lines for the user (an interrupt was heard).
     Raises LogError for a folder that is not this run's, OSError where it cannot be written.
     """
-    with EpisodeFolder(session.folder, plan.config, session.facts()) as folder:
+    may_change = plan.may_change if session.again else ()
+    with EpisodeFolder(session.folder, plan.config, session.facts(), may_change) as folder:
         progress = _Progress(plan, session, folder, report or _ignored, note or _ignored)
         progress.read()
         waiting = [number for number in range(progress.limit) if number not in progress.over]
@@ -148,6 +166,8 @@ class _Progress:
             price=plan.price,
             max_cost=session.max_cost,
             max_tokens=plan.max_tokens,
+            retries=session.retries,
+            keep_going=session.keep_going,
             patience=max(8, session.concurrency),
             on_call=lambda: report(self.standing()),
             on_interrupt=lambda: note(
@@ -158,6 +178,7 @@ class _Progress:
         self.over: set[int] = set()
         self._records: dict[int, Record] = {}
         self._begun: set[int] = set()
+        self._changed: dict[int, Mapping[str, Any]] = {}
         self._plan = plan
         self._session = session
         self._folder = folder
@@ -165,16 +186,31 @@ class _Progress:
         self._refreshed = time.monotonic()
 
     def read(self) -> None:
-        """What earlier sessions left."""
+        """What earlier sessions left, and what of it is played again."""
+        finished = {}
+        going_on = False
         for number in range(self._plan.units):
             log = self._folder.episode(number)
-            for reply in log.replies():
+            for reply in log.all_replies():
                 self.ledger.count(reply)
                 self._begun.add(number)
+            self.ledger.reached(log.furthest)
+            for failure in log.failures():
+                self.ledger.count_failure(failure)
+            self._changed[number] = log.changed
             played = finished_before(log, self.ledger)
             if played is not None:
-                self.over.add(number)
-                self._records[number] = played.record
+                finished[number] = log, played
+            going_on = going_on or (log.begun_again and played is None)
+        for number, (log, played) in finished.items():
+            # Where some of them are not over since they were begun again, this command goes on with those.
+            if played.status in self._session.again and number < self.limit and not going_on:
+                log.again()
+                log.close()
+                self._changed[number] = log.changed
+                continue
+            self.over.add(number)
+            self._records[number] = played.record
         self._report(self.standing())
 
     def done(self, played: Played) -> None:
@@ -189,7 +225,11 @@ class _Progress:
         self._report(self.standing())
 
     def _listed(self) -> list[Record]:
-        return [self._records[number] for number in sorted(self._records)]
+        listed = []
+        for number in sorted(self._records):
+            changed = self._changed.get(number)
+            listed.append({**self._records[number], **({"played_with": dict(changed)} if changed else {})})
+        return listed
 
     def standing(self) -> Standing:
         """How far the run is."""
@@ -205,7 +245,8 @@ class _Progress:
             calls=ledger.calls,
             input_tokens=ledger.usage.input_tokens,
             output_tokens=ledger.usage.output_tokens,
-            cost=None if ledger.price is None else ledger.cost,
+            cost=ledger.cost_of(ledger.usage),
+            estimated=not ledger.usage.told,
         )
 
     def close(self) -> RunOutcome:
@@ -248,7 +289,28 @@ class _Progress:
             "reasoning_tokens": ledger.usage.reasoning_tokens,
             # Of the totals: a sum of floats would depend on the order in which replies came.
             "cost": ledger.cost_of(ledger.usage),
+            "estimated_calls": ledger.estimated_calls,
+            "finish_reasons": _by_count(ledger.finish_reasons),
+            "problems": _by_count(ledger.problems),
+            **self._settings(),
         }
+
+    def _settings(self) -> dict[str, Any]:
+        """With which fields changed how many of the episodes were played that were begun; {} where none were."""
+        if not any(self._changed.values()):
+            return {}
+        played = [self._changed.get(number, {}) for number in sorted(self._records)]
+        texts = [json.dumps(fields, sort_keys=True) for fields in played]
+        return {
+            "settings": [
+                {"changed": json.loads(text), "episodes": texts.count(text)} for text in sorted(set(texts))
+            ]
+        }
+
+
+def _by_count(counts: collections.Counter[str]) -> dict[str, int]:
+    """The commonest first; of equals, by name."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_LISTED])
 
 
 def _problem(ledger: Ledger, summary: Mapping[str, Any], session: Session) -> str:
@@ -263,7 +325,9 @@ def _problem(ledger: Ledger, summary: Mapping[str, Any], session: Session) -> st
     if ledger.interrupted:
         return f"interrupted; {many}; {again}"
     if ledger.spent:
-        spent = f"the limit of cost, {session.max_cost:g}, is reached ({ledger.cost:.4f} spent)"
+        spent = (
+            f"the limit of cost, {session.max_cost:g}, is reached (at most {ledger.spent_at_most:.4f} spent)"
+        )
         return f"{spent}; {many}; raise --max-cost to go on"
     if ledger.failures:
         common, count = ledger.failures.most_common(1)[0]

@@ -18,7 +18,7 @@ from mnistpro_jax import data
 from mnistpro_jax.env.types import Ending
 from mnistpro_jax.evaluation.request import EvaluationRequest, check
 from mnistpro_jax.host import bridge, event_loop, lockstep, protocol, runner
-from mnistpro_jax.host.contract import HostPolicy
+from mnistpro_jax.host.contract import COUNTED, UNFINISHED, HostPolicy, Status
 from mnistpro_jax.host.dry_run import DryRun, unfinished
 from mnistpro_jax.host.forecast import forecast
 from mnistpro_jax.host.glimpse import GlimpseSittings
@@ -27,6 +27,7 @@ from mnistpro_jax.host.models import UNNAMED, ModelChoice, choose_model, make_po
 from mnistpro_jax.host.prices import Price, load_price
 from mnistpro_jax.host.prompts import DEFAULT, load_pack
 from mnistpro_jax.host.protocol import Protocol
+from mnistpro_jax.host.retries import Retries
 from mnistpro_jax.host.run import Drive, Note, Plan, Record, Report, RunOutcome, Session
 from mnistpro_jax.host.run import run as run_plan
 from mnistpro_jax.host.world import HostWorld, host_world
@@ -35,6 +36,21 @@ from mnistpro_jax.runs.run_folder import RUN, read_run
 from mnistpro_jax.runs.summary import RunSettings, summarise
 
 DRIVERS = ("free", "lockstep", "bridge")
+MAY_CHANGE = frozenset(
+    (
+        "temperature",
+        "reasoning_effort",
+        "max_tokens",
+        "model_seed",
+        "extra_body",
+        "attempts",
+        "retry",
+        "system",
+    )
+)
+"""Fields of a run's configuration that may be others where episodes are played again: how the model is asked."""
+AGAIN = tuple(status.value for status in Status if status not in UNFINISHED | COUNTED)
+"""Statuses of episodes that can be played again: those that are over and do not count."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +60,14 @@ class RunRequest:
     model: see ``models``. level, episodes, source, split, seed, window, stride, budget, outline: as of
     ``evaluation.EvaluationRequest``. memory, horizon: see ``memory``; None: the configuration's own. attempts, retry,
     warning, detail: see ``protocol.Protocol``. prompts: name or file of a prompt pack. enlarge: whole factor of the
-    pictures. temperature ... extra_body: see ``models.openai_chat.ChatSettings``.
+    pictures. system: who says the rules, see ``protocol.Protocol``. temperature ... extra_body: see
+    ``models.chat_settings.ChatSettings``.
+
     out: the folder. driver: one of ``DRIVERS``. concurrency: episodes at a time. max_cost: no call begins that might
-    lead beyond it, needs price_file. limit: of episodes in this session: the first ones of the list.
+    lead beyond it, needs price_file. limit: of episodes in this session: the first ones of the list. retries: of a
+    call. keep_going: whether the run goes on where no reply says anything. again: statuses of episodes that are over
+    and are played again; the fields of ``MAY_CHANGE`` may then be others. base_url ... query, timeout: see
+    ``ChatSettings``.
     """
 
     model: str
@@ -68,6 +89,7 @@ class RunRequest:
     detail: str | None = None
     prompts: str = DEFAULT
     enlarge: int = 1
+    system: str = "system"
     temperature: float | None = None
     reasoning_effort: str | None = None
     max_tokens: int | None = None
@@ -81,8 +103,12 @@ class RunRequest:
     limit: int | None = None
     base_url: str | None = None
     key_variable: str | None = None
+    headers: Mapping[str, str] | None = None
+    query: Mapping[str, str] | None = None
     retries: int = 5
     timeout: float = 600.0
+    keep_going: bool = False
+    again: tuple[str, ...] = ()
 
 
 def run(request: RunRequest, report: Report | None = None, note: Note | None = None) -> RunOutcome:
@@ -99,8 +125,13 @@ def run(request: RunRequest, report: Report | None = None, note: Note | None = N
         concurrency=request.concurrency,
         max_cost=request.max_cost,
         limit=request.limit,
+        retries=Retries(most=request.retries),
+        keep_going=request.keep_going,
+        again=frozenset(map(Status, request.again)),
         driver=request.driver,
         base_url=request.base_url,
+        headers=tuple(request.headers or ()),
+        query=request.query or {},
     )
     return run_plan(plan_of(request), session, report, note)
 
@@ -124,6 +155,7 @@ def plan_of(request: RunRequest) -> Plan:
         ),
         price=price,
         max_tokens=request.max_tokens,
+        may_change=MAY_CHANGE,
     )
 
 
@@ -140,6 +172,8 @@ def _check(request: RunRequest) -> None:
             raise ValueError(f"{name} is {getattr(request, name)}; expected 1 or more")
     if request.driver not in DRIVERS:
         raise ValueError(f"driver is {request.driver!r}; expected one of {', '.join(DRIVERS)}")
+    if set(request.again) - set(AGAIN):
+        raise ValueError(f"again is {', '.join(request.again)}; expected some of {', '.join(AGAIN)}")
     if request.max_cost is not None and request.price_file is None:
         raise ValueError("a limit of cost needs prices: give --price-file as well")
     horizon_of(memory_of(request.memory), request.horizon)
@@ -155,7 +189,8 @@ def _choice(request: RunRequest, ask: bool = True) -> ModelChoice:
         "max_tokens": request.max_tokens,
         "seed": request.model_seed,
         "extra_body": request.extra_body,
-        "retries": request.retries if request.retries != defaults["retries"] else None,
+        "headers": request.headers or None,
+        "query": request.query or None,
         "timeout": request.timeout if request.timeout != defaults["timeout"] else None,
     }
     return choose_model(request.model, ask=ask, **chat)
@@ -195,6 +230,7 @@ def _protocol(request: RunRequest, world: HostWorld) -> Protocol:
         warning=request.warning,
         retry=request.retry,
         detail=request.detail,
+        system=request.system,
     )
 
 
@@ -227,6 +263,7 @@ def _config(request: RunRequest, choice: ModelChoice, talk: Protocol, episodes: 
         "outline": talk.world.outline,
         "enlarge": request.enlarge,
         "detail": request.detail,
+        "system": None if request.system == "system" else request.system,
         "temperature": request.temperature,
         "reasoning_effort": request.reasoning_effort,
         "max_tokens": request.max_tokens,
@@ -302,7 +339,8 @@ def dry_run(request: RunRequest, steps: int | None = None, reply_tokens: int = 6
     if request.out is not None:
         if choice.name == UNNAMED and (request.out / RUN).is_file():
             config["model"] = read_run(request.out)["config"].get("model")
-        episodes = unfinished(request.out, config, episodes)
+        may_change = MAY_CHANGE if request.again else frozenset()
+        episodes = unfinished(request.out, config, episodes, request.again, may_change)
     return DryRun(
         config,
         episodes,

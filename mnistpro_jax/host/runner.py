@@ -34,8 +34,8 @@ async def play(
 ) -> list[Played]:
     """Play sittings, at most ``concurrency`` at a time; returns them in the order given.
 
-    ledger: limits and counts. logs: where each sitting's log is; in memory by default. rounds: how often a sitting
-    whose call failed is taken up again at the end. done: called with each one as it ends, or stops for this session.
+    ledger: limits and counts. logs: where each sitting's log is; in memory by default. rounds: how often a sitting is
+    taken up whose call failed, each time after the others and after a wait (``Retries.before_round``). done: called with each one as it ends, or stops for this session.
     Where ``ledger`` stops the run, calls under way are waited for and logged; a cancelled task logs nothing of them.
     """
     book = ledger if ledger is not None else Ledger()
@@ -46,6 +46,8 @@ async def play(
     async def worker() -> None:
         while waiting:
             number, round_, log = waiting.popleft()
+            if round_ > 1:
+                await book.pause(book.retries.before_round(round_))
             # The same log in every round: what it holds is not asked again.
             log = logs(number) if log is None else log
             try:

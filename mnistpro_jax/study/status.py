@@ -100,7 +100,7 @@ def is_model(name: str, stored: str, matrix: Matrix) -> bool:
 def _kind_and_bare(name: str) -> tuple[str | None, str]:
     """("api", one of ``_NOT_ASKED``, or None where it is not said; the name without provider and vendor, in small
     letters): "openrouter:z-ai/GLM-4.6v" is ("api", "glm-4.6v")."""
-    from mnistpro_jax.host.models.openai_chat import PROVIDERS
+    from mnistpro_jax.host.models.chat_settings import PROVIDERS
 
     provider, colon, rest = name.partition(":")
     kind = provider if provider in _NOT_ASKED else "api" if provider in PROVIDERS else None

@@ -21,7 +21,7 @@ from mnistpro_jax.host.models.chat import Reply
 from mnistpro_jax.host.prices import Price
 from mnistpro_jax.runs.folder import EPISODES, SUMMARY
 from mnistpro_jax.runs.log import LogError
-from mnistpro_jax.runs.run_folder import log_path
+from mnistpro_jax.runs.run_folder import RUN, digest_of, log_path
 from tests.host.questions import COUNTRIES, Interview, Interviews, Speaking, interview
 
 USAGE = Usage(10, 4, 2, 1)
@@ -95,6 +95,7 @@ def test_attempts_and_verdicts(undisturbed: Path) -> None:
         "refused": 1,
     }
     start, first, *_ = logs["0001.jsonl"]
+    assert start.pop("config") == digest_of(json.loads((undisturbed / RUN).read_text())["config"])
     assert start == {"event": "start", "episode": 1, "country": "Egypt"}
     assert (first["step"], first["attempt"], first["question"], first["status"]) == (0, 1, 1, "unparseable")
     assert "window" not in first and first["answer"] is None

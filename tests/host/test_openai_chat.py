@@ -21,7 +21,8 @@ from mnistpro_jax.host.contract import Status, Usage
 from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.ledger import Ledger
 from mnistpro_jax.host.models import choose_model, make_policy
-from mnistpro_jax.host.models.openai_chat import ChatSettings
+from mnistpro_jax.host.models.chat_settings import ChatSettings
+from mnistpro_jax.host.retries import Retries
 from mnistpro_jax.host.world import HostWorld
 from mnistpro_jax.render.published import published_picture
 from tests.host.fake_server import Answer, FakeServer, chat, fault, turn_of, walker
@@ -36,9 +37,6 @@ ANSWER = chat('{"action": "answer", "value": "7"}')
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNISTPRO_API_KEY", KEY)
-    # Retries come at once: their waiting is the SDK's, and not under test.
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
-    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.002)
 
 
 def play(
@@ -47,9 +45,12 @@ def play(
     count: int = 1,
     ledger: Ledger | None = None,
     memory: str = "image-only",
+    retries: int = 5,
     **chat: Any,
 ) -> list[Played]:
     choice = choose_model("openai-compatible:fake", base_url=server.url, **chat)
+    ledger = ledger or Ledger()
+    ledger.retries = Retries(most=retries, first_s=0.001, longest_s=0.002)
     policy = make_policy(choice, world)
 
     async def session() -> list[Played]:
@@ -174,7 +175,8 @@ def test_other_shapes_of_a_completion(world: HostWorld) -> None:
     with FakeServer(respond) as server:
         played = play(world, server, 2, ledger)
     assert [one.record["answer"] for one in played] == [[7], [7]]
-    assert ledger.usage == Usage(2000, 0)
+    # Nobody told what the replies took: four letters a token.
+    assert ledger.usage == Usage(2000, 2 * 9, told=False) and ledger.estimated_calls == 2
 
 
 def test_a_storm_of_limits_changes_no_result(world: HostWorld) -> None:
@@ -222,8 +224,28 @@ def test_too_many_pictures(world: HostWorld) -> None:
 
     ledger = Ledger()
     with FakeServer(respond) as server:
-        play(world, server, 1, ledger)
+        play(world, server, 6, ledger)
     assert "does not take the 3 picture(s)" in str(ledger.fault)
+
+
+@pytest.mark.parametrize("message", ["image 3 could not be decoded", "this context length is too long"])
+def test_what_one_request_is_refused_for_fails_its_episode_alone(world: HostWorld, message: str) -> None:
+    refused: list[str] = []
+
+    def respond(body: dict[str, Any], number: int) -> Answer:
+        said = json.dumps(body["messages"][1])
+        # The first one that comes to its third turn, as often as it comes.
+        if turn_of(body) == 3 and refused in ([], [said]):
+            refused[:] = [said]
+            return fault(400, message)
+        return walker(5)(body, number)
+
+    ledger = Ledger()
+    with FakeServer(respond) as server:
+        played = play(world, server, 4, ledger)
+    assert ledger.fault is None
+    assert sorted(one.status for one in played) == [Status.API_ERROR, *[Status.OK] * 3]
+    assert message in next(one.record["problem"] for one in played if one.status == Status.API_ERROR)
 
 
 def test_no_server(world: HostWorld) -> None:
@@ -330,7 +352,7 @@ def test_the_only_model_of_a_server() -> None:
     ):
         choose_model("openai-compatible", base_url=server.url)
     with pytest.raises(ValueError, match="is the server running"):
-        choose_model("openai-compatible", base_url=server.url, retries=0)
+        choose_model("openai-compatible", base_url=server.url)
 
 
 def test_the_key_is_written_nowhere(world: HostWorld, tmp_path: Path) -> None:
@@ -341,7 +363,7 @@ def test_the_key_is_written_nowhere(world: HostWorld, tmp_path: Path) -> None:
         FakeServer(failing(answer, 2)) as server,
         EpisodeFolder(tmp_path, {}, {}) as folder,
     ):
-        policy = make_policy(choose_model("openai-compatible:fake", base_url=server.url, retries=0), world)
+        policy = make_policy(choose_model("openai-compatible:fake", base_url=server.url), world)
 
         async def session() -> None:
             sittings = GlimpseSittings(world, protocol(world))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnistpro_jax.host.contract import HostPolicy
-from mnistpro_jax.host.models.openai_chat import PROVIDERS, ChatSettings
+from mnistpro_jax.host.models.chat_settings import PROVIDERS, ChatSettings
 from mnistpro_jax.host.parser import read_glimpse
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def choose_model(text: str, *, ask: bool = True, **chat: Any) -> ModelChoice:
             [f"{provider}:MODEL" for provider in PROVIDERS] + [f"{other}:NAME" for other in _OTHERS]
         )
         raise ValueError(f"unknown model {text!r}; expected one of {kinds}")
-    used = set(given) - {"retries", "timeout"}
+    used = set(given) - {"timeout"}
     if used:
         options = ", ".join(sorted(field.replace("_", " ") for field in used))
         raise ValueError(

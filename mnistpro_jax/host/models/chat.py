@@ -8,19 +8,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mnistpro_jax.host.contract import Decision, HostPolicy, Reader, Status, Turn, Usage
+from mnistpro_jax.host.contract import Decision, Failure, HostPolicy, Reader, Status, Turn, Usage
 from mnistpro_jax.host.parser import read_glimpse
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply as text. status: OK, or REFUSED, TRUNCATED or API_ERROR, where there is nothing to parse."""
+    """A reply as text. status: OK, or REFUSED, TRUNCATED or API_ERROR, where there is nothing to parse.
+
+    problem: why there is nothing to parse; with OK, what is odd about the reply, in case that its text says nothing.
+    failure: see ``Decision``.
+    """
 
     text: str
     usage: Usage = field(default_factory=Usage)
     status: Status = Status.OK
     problem: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    failure: Failure | None = None
 
 
 class TextPolicy(HostPolicy):
@@ -44,5 +49,8 @@ class TextPolicy(HostPolicy):
             "details": reply.details,
         }
         if reply.status != Status.OK:
-            return Decision(reply.status, problem=reply.problem, **facts)
-        return dataclasses.replace(self._read(reply.text, turn), **facts)
+            return Decision(reply.status, problem=reply.problem, failure=reply.failure, **facts)
+        decision = self._read(reply.text, turn)
+        if decision.status == Status.UNPARSEABLE and reply.problem is not None:
+            facts["problem"] = reply.problem
+        return dataclasses.replace(decision, **facts)
