@@ -42,8 +42,8 @@ class EpisodeLog(EventLog):
     """The log of one episode, for the process that holds the folder; in memory alone where ``path`` is None.
 
     terms: what it is played under, None where that does not matter. changed: with what it was played last; see
-    ``Terms``. Raises LogError where it was played under a configuration that the folder does not know, or is
-    unfinished under another one than this.
+    ``Terms``. Raises LogError where it was played under a configuration that the folder does not know, or was begun
+    again and is unfinished under another one than this.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class EpisodeLog(EventLog):
                 self._refuse_unknown(under)
             if event["event"] == AGAIN:
                 self._turns, self.changed = {}, event["changed"]
-        if terms is not None and under not in (None, terms.digest) and self.end is None and self._turns:
+        if terms is not None and self.begun_again and under != terms.digest and self.end is None:
             with_ = ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.changed.items())
             raise LogError(
                 f"episode {episode} is not over, and is being played with {with_ or 'the settings of the run'}; give "

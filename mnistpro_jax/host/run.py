@@ -140,10 +140,9 @@ def run(plan: Plan, session: Session, report: Report | None = None, note: Note |
     with EpisodeFolder(session.folder, plan.config, session.facts(), may_change) as folder:
         progress = _Progress(plan, session, folder, report or _ignored, note or _ignored)
         progress.read()
-        waiting = [number for number in range(progress.limit) if number not in progress.over]
-        if waiting:
+        if progress.waiting:
             plan.drive(
-                waiting,
+                progress.waiting,
                 ledger=progress.ledger,
                 logs=folder.episode,
                 concurrency=session.concurrency,
@@ -157,7 +156,7 @@ def _ignored(_: object) -> None:
 
 
 class _Progress:
-    """What is known of the run's units. over: those that no session plays again."""
+    """What is known of the run's units. over: those that nothing is left to play of. waiting: to be played now."""
 
     def __init__(
         self, plan: Plan, session: Session, folder: EpisodeFolder, report: Report, note: Note
@@ -176,6 +175,7 @@ class _Progress:
         )
         self.limit = plan.units if session.limit is None else min(session.limit, plan.units)
         self.over: set[int] = set()
+        self.waiting: list[int] = []
         self._records: dict[int, Record] = {}
         self._begun: set[int] = set()
         self._changed: dict[int, Mapping[str, Any]] = {}
@@ -188,7 +188,7 @@ class _Progress:
     def read(self) -> None:
         """What earlier sessions left, and what of it is played again."""
         finished = {}
-        going_on = False
+        begun_again: set[int] = set()
         for number in range(self._plan.units):
             log = self._folder.episode(number)
             for reply in log.all_replies():
@@ -201,16 +201,25 @@ class _Progress:
             played = finished_before(log, self.ledger)
             if played is not None:
                 finished[number] = log, played
-            going_on = going_on or (log.begun_again and played is None)
+            elif log.begun_again:
+                begun_again.add(number)
+        going_on = bool(begun_again)
         for number, (log, played) in finished.items():
             # Where some of them are not over since they were begun again, this command goes on with those.
             if played.status in self._session.again and number < self.limit and not going_on:
                 log.again()
                 log.close()
                 self._changed[number] = log.changed
+                begun_again.add(number)
                 continue
             self.over.add(number)
             self._records[number] = played.record
+        # Those that the run has not come to yet are played with its own settings, by the command without --again.
+        self.waiting = [
+            number
+            for number in range(self.limit)
+            if number not in self.over and (number in begun_again or not self._session.again)
+        ]
         self._report(self.standing())
 
     def done(self, played: Played) -> None:
@@ -258,7 +267,7 @@ class _Progress:
             write_jsonl(self._folder.path / names.EPISODES, records)
             write_json(self._folder.path / names.SUMMARY, summary)
         complete = len(self.over) == self._plan.units
-        stopped = any(number not in self.over for number in range(self.limit))
+        stopped = any(number not in self.over for number in self.waiting)
         problem = None if complete else _problem(ledger, summary, self._session)
         return RunOutcome(summary, complete, ledger.interrupted, stopped, problem)
 
@@ -332,6 +341,8 @@ def _problem(ledger: Ledger, summary: Mapping[str, Any], session: Session) -> st
     if ledger.failures:
         common, count = ledger.failures.most_common(1)[0]
         return f"calls failed ({count} times: {common}); {many}; {again}"
+    if session.again:
+        return f"{many}; the command of the run, without --again, plays them"
     if session.limit is not None:
         return f"{many}; without --limit, the same command plays them"
     return f"{many}; {again}"

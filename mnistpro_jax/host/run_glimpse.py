@@ -118,6 +118,7 @@ def run(request: RunRequest, report: Report | None = None, note: Note | None = N
     Raises ValueError (LogError included) for a request that makes no sense, before anything is written; OSError where
     the folder cannot be written; ImportError where a package is missing.
     """
+    _check(request)
     if request.out is None:
         raise ValueError("a run needs a folder to write to: give --out DIR")
     session = Session(
@@ -138,7 +139,6 @@ def run(request: RunRequest, report: Report | None = None, note: Note | None = N
 
 def plan_of(request: RunRequest) -> Plan:
     """What a request asks for. Raises as ``run`` does."""
-    _check(request)
     choice = _choice(request)
     price = _price(request, choice)
     world = _world(request, choice.name if choice.kind == "agent" else "random")
@@ -172,7 +172,7 @@ def _check(request: RunRequest) -> None:
             raise ValueError(f"{name} is {getattr(request, name)}; expected 1 or more")
     if request.driver not in DRIVERS:
         raise ValueError(f"driver is {request.driver!r}; expected one of {', '.join(DRIVERS)}")
-    if set(request.again) - set(AGAIN):
+    if not set(request.again) <= set(AGAIN):
         raise ValueError(f"again is {', '.join(request.again)}; expected some of {', '.join(AGAIN)}")
     if request.max_cost is not None and request.price_file is None:
         raise ValueError("a limit of cost needs prices: give --price-file as well")

@@ -35,7 +35,9 @@ async def play(
     """Play sittings, at most ``concurrency`` at a time; returns them in the order given.
 
     ledger: limits and counts. logs: where each sitting's log is; in memory by default. rounds: how often a sitting is
-    taken up whose call failed, each time after the others and after a wait (``Retries.before_round``). done: called with each one as it ends, or stops for this session.
+    taken up whose call failed, each time after the others and after a wait (``Retries.before_round``).
+
+    done: called with each one as it ends, or stops for this session.
     Where ``ledger`` stops the run, calls under way are waited for and logged; a cancelled task logs nothing of them.
     """
     book = ledger if ledger is not None else Ledger()

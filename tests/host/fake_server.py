@@ -13,7 +13,8 @@ from typing import Any
 
 Body = dict[str, Any]
 Answer = tuple[int, dict[str, str], bytes]
-"""Status, headers, body."""
+"""Status, headers, body. Status 0: the connection closes without a word. A header ``x-drip`` of so many seconds: a
+space comes now and then for so long, and then the body."""
 
 
 def chat(
@@ -117,6 +118,11 @@ class FakeServer:
                 path = first.split(" ")[1]
                 self.paths[path] += 1
                 status, sent, body = await self._answer(path, headers, content)
+                if status == 0:
+                    return
+                if "x-drip" in sent:
+                    await _drip(writer, float(sent["x-drip"]), body)
+                    continue
                 sent = {"content-type": "application/json", **sent, "content-length": str(len(body))}
                 top = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
                 writer.write(f"HTTP/1.1 {status} x\r\n{top}\r\n".encode() + body)
@@ -127,6 +133,7 @@ class FakeServer:
             writer.close()
 
     async def _answer(self, path: str, headers: dict[str, str], content: bytes) -> Answer:
+        path = path.partition("?")[0]
         if path.endswith("/models"):
             listed = [{"id": name, "object": "model", "created": 0, "owned_by": "x"} for name in self.models]
             return 200, {}, json.dumps({"object": "list", "data": listed}).encode()
@@ -145,6 +152,19 @@ class FakeServer:
             return self.respond(body, number)
         finally:
             self.active -= 1
+
+
+async def _drip(writer: asyncio.StreamWriter, seconds: float, body: bytes) -> None:
+    spaces = int(seconds / 0.05)
+    length = spaces + len(body)
+    head = f"HTTP/1.1 200 x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    writer.write(head.encode())
+    for _ in range(spaces):
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+    writer.write(body)
+    await writer.drain()
 
 
 def lognormal(median: float, sigma: float, seed: int) -> Callable[[int], float]:

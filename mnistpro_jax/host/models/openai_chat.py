@@ -78,6 +78,7 @@ class OpenAIChatPolicy(TextPolicy):
         return await self.connected().post(
             "/chat/completions",
             cast_to=object,
+            options={"headers": left_out(self._key, self._headers)},
             body={
                 "model": self.settings.model,
                 "messages": list(turn.messages),
@@ -137,7 +138,8 @@ async def served_models(settings: ChatSettings) -> list[str]:
     connected = client(settings, key, headers)
     try:
         async with asyncio.timeout(settings.timeout):
-            return [model.id async for model in connected.models.list()]
+            listed = connected.models.list(extra_headers=left_out(key, headers))
+            return [model.id async for model in listed]
     except (sdk().APIConnectionError, TimeoutError):
         raise ValueError(
             f"no connection to {settings.url}; is the server running?{proxy_hint(settings)}"
@@ -156,20 +158,22 @@ def client(settings: ChatSettings, key: str, headers: Mapping[str, str]) -> open
     """A client of the SDK that does what it is told once. headers: with their values."""
     # The SDK's other transport: with many calls at a time its default one spends most of the processor.
     aiohttp = importlib.util.find_spec("aiohttp") is not None
-    sent: dict[str, Any] = dict(headers)
-    if key == NO_KEY and headers:
-        # What stands in the place of a key would be taken for a wrong one.
-        sent.setdefault("Authorization", sdk().Omit())
     made: openai.AsyncOpenAI = sdk().AsyncOpenAI(
         api_key=key,
         base_url=settings.url,
         max_retries=0,
         timeout=None,
-        default_headers=sent or None,
+        default_headers=dict(headers) or None,
         default_query=dict(settings.query or {}) or None,
         http_client=sdk().DefaultAioHttpClient() if aiohttp else None,
     )
     return made
+
+
+def left_out(key: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """The header that the SDK would send without a key: where others are given, it would be taken for a wrong one."""
+    given = {name.lower() for name in headers}
+    return {"Authorization": sdk().Omit()} if key == NO_KEY and given and "authorization" not in given else {}
 
 
 def proxy_hint(settings: ChatSettings) -> str:
