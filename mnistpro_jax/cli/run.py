@@ -17,7 +17,7 @@ from mnistpro_jax.host.memory import MEMORIES, UNBOUNDED
 
 if TYPE_CHECKING:
     from mnistpro_jax.host.dry_run import DryRun
-    from mnistpro_jax.host.run import Report, Standing
+    from mnistpro_jax.host.run import Report, RunOutcome, Standing
     from mnistpro_jax.host.run_glimpse import RunRequest
 
 _DRIVERS = ("free", "lockstep", "bridge")
@@ -149,6 +149,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=whole(1), default=None, metavar="N", help="only the first N episodes of the list"
     )
     session.add_argument(
+        "--repeats",
+        type=whole(1),
+        default=1,
+        metavar="K",
+        help="play the list K times, into DIR/repeat-1 and so on, and let the answers vote (default: 1)",
+    )
+    session.add_argument(
         "--again",
         type=_statuses,
         default=(),
@@ -197,6 +204,8 @@ def run(arguments: argparse.Namespace) -> int:
     from mnistpro_jax.host import run_glimpse as running
 
     request = _request(arguments)
+    if arguments.dry_run and arguments.repeats > 1:
+        raise CliError("--dry-run counts one run, and --repeats plays so many of them; leave --repeats out")
     if arguments.dry_run:
         _print_dry_run(running.dry_run(request, arguments.assume_steps), arguments.json)
         return 0
@@ -204,6 +213,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CliError("a run needs a folder to write to: give --out DIR")
     if arguments.assume_steps is not None:
         raise CliError("--assume-steps is for --dry-run")
+    if arguments.repeats > 1:
+        return _run_repeats(request, arguments)
     try:
         with progress() as (report, say):
             outcome = running.run(request, report, say)
@@ -214,6 +225,28 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_summary(outcome.summary)
     note(f"results are in {request.out}")
+    return _exit_code(outcome, request)
+
+
+def _run_repeats(request: RunRequest, arguments: argparse.Namespace) -> int:
+    from mnistpro_jax.host.repeats import run_repeats
+
+    try:
+        with progress() as (report, say):
+            outcomes, votes = run_repeats(request, arguments.repeats, say, report, say)
+    except ImportError as error:
+        raise CliError(str(error)) from None
+    if arguments.json:
+        runs = [outcome.summary for outcome in outcomes]
+        print(json.dumps({"votes": votes, "runs": runs}, indent=2, allow_nan=False))
+    else:
+        _print_votes(votes)
+    note(f"results are in {request.out}")
+    return max(_exit_code(outcome, request) for outcome in outcomes)
+
+
+def _exit_code(outcome: RunOutcome, request: RunRequest) -> int:
+    """Says on standard error why a run is not complete."""
     if outcome.problem is not None:
         note(f"{'warning' if outcome.interrupted else 'error'}: {outcome.problem}")
     if outcome.interrupted:
@@ -340,6 +373,29 @@ def _short(count: int) -> str:
 
 
 # ---- Printing -----------------------------------------------------------------------------------------------
+
+
+def _print_votes(votes: dict[str, Any]) -> None:
+    from mnistpro_jax.analysis import tables
+
+    rows = [
+        (f"repeat {number}", tables.percent(accuracy), "")
+        for number, accuracy in enumerate(votes["single_accuracy"], start=1)
+    ]
+    rows.append(
+        (
+            f"vote, {votes['episodes']:,} episodes",
+            tables.percent(votes["accuracy"]),
+            tables.interval(votes["accuracy_ci95"]),
+        )
+    )
+    console = stdout()
+    columns = [("answers", "left"), ("accuracy", "right"), ("95 % interval", "right")]
+    console.print(tables.plain_table(columns, rows))
+    if votes["agreement"] is not None:
+        console.print(f"\nOf an episode's runs {tables.percent(votes['agreement'])} gave the winning answer.")
+    if not votes["complete"]:
+        console.print("Unfinished: not all repeats have come to their end.")
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

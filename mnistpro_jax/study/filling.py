@@ -8,13 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.host.contract import Usage
 from mnistpro_jax.host.dry_run import Forecast
-from mnistpro_jax.host.episode_log import decision_of, read_log
-from mnistpro_jax.host.prices import load_price
 from mnistpro_jax.host.run import Note, Report, RunOutcome
 from mnistpro_jax.host.run_glimpse import RunRequest, dry_run, run
-from mnistpro_jax.runs.run_folder import LOG, RUN, read_run
+from mnistpro_jax.host.spent import spent_in
 from mnistpro_jax.study.cells import Cell, Matrix
 from mnistpro_jax.study.status import REQUEST_NAMES, CellStatus, State
 
@@ -127,7 +124,8 @@ def fill(
         outcome = run(request, report, note)
         outcomes.append(outcome)
         if request.out is not None:
-            paid[request.out.resolve()] = outcome.summary.get("cost") or 0.0
+            prices = request.price_file if request.max_cost is not None else None
+            paid[request.out.resolve()] = 0.0 if prices is None else spent_in(request.out, prices)
         if outcome.interrupted or outcome.stopped:
             return outcomes, outcome.problem or "stopped"
     return outcomes, None
@@ -140,22 +138,4 @@ def _paid(work: Sequence[Work], statuses: Sequence[CellStatus]) -> dict[Path, fl
         return {}
     folders = [one.run.path for one in statuses if one.run and one.state in (State.PRESENT, State.PARTIAL)]
     folders += [one.request.out for one in work if one.request.out is not None]
-    return {folder: cost_of(folder, prices[0]) for folder in {path.resolve() for path in folders}}
-
-
-def cost_of(folder: Path, price_file: Path) -> float:
-    """What the replies in the log of a folder of ``mnistpro run`` cost; 0 for another folder, and without any tokens.
-
-    Raises ValueError where the price file lacks the model, or the log cannot be read.
-    """
-    if not (folder / RUN).is_file():
-        return 0.0
-    usage = Usage()
-    for path in sorted((folder / LOG).glob("*.jsonl")):
-        turns = [event for event in read_log(path) if event["event"] == "turn"]
-        for event in {(event["step"], event["attempt"]): event for event in turns}.values():
-            usage += decision_of(event).usage
-    if usage == Usage():
-        return 0.0
-    model = str(read_run(folder)["config"].get("model"))
-    return load_price(price_file, model.partition(":")[2]).cost(usage)
+    return {folder: spent_in(folder, prices[0]) for folder in {path.resolve() for path in folders}}

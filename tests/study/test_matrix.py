@@ -11,6 +11,7 @@ import pytest
 
 from mnistpro_jax.cli import main
 from mnistpro_jax.host.memory import MEMORIES, horizon_of, memory_of
+from mnistpro_jax.host.spent import spent_in
 from mnistpro_jax.runs.load import load_run, load_runs
 from mnistpro_jax.study import filling
 from mnistpro_jax.study.cells import Cell, load_matrix
@@ -289,7 +290,7 @@ def test_a_limit_of_cost_holds_for_earlier_sessions_too(
         return main(["matrix", str(runs), "--matrix", str(matrix), *spending, *options])
 
     def costs() -> list[float]:
-        return [filling.cost_of(folder, prices) for folder in sorted(runs.iterdir())]
+        return [spent_in(folder, prices) for folder in sorted(runs.iterdir())]
 
     assert command(1e9, "--first", "1") == 0
     (first,) = costs()
