@@ -59,7 +59,7 @@ _COMMANDS = {
     "bench": ("measure how fast the simulator runs here", "mnistpro bench"),
     "serve": (
         "a model server on the loopback address that plays from pictures, for tests and demonstrations",
-        "mnistpro serve --port 8765 --latency-median 0.05 --latency-sigma 1 --fail-429 0.02",
+        "mnistpro serve --port 8765 --latency-median 0.05 --latency-sigma 1 --faults 429=0.02 drop=0.01",
     ),
 }
 """What each does, and an example of it."""

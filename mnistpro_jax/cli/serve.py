@@ -9,18 +9,8 @@ import sys
 import threading
 from types import FrameType
 
-from mnistpro_jax.demo_server.faults import Faults
+from mnistpro_jax.demo_server.faults import FAULTS, Fault, Faults
 from mnistpro_jax.demo_server.server import HOST, MODEL, DemoServer, ServerSettings
-
-_SHARES = {
-    "fail-429": ("rate_limit", "HTTP 429 with retry-after"),
-    "fail-500": ("server_error", "HTTP 500"),
-    "drop": ("drop", "a connection that closes without a reply"),
-    "torn": ("torn", "a reply whose JSON breaks off"),
-    "empty": ("empty", "a reply without text"),
-    "overlong": ("overlong", 'a reply cut off at its token limit (finish_reason "length")'),
-    "refuse": ("refuse", "a refusal"),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="of the logarithm (default: 0, constant)",
     )
-    faults = parser.add_argument_group("faults on purpose, each a share of requests, 0 to 1 (default: 0)")
-    for option, (name, text) in _SHARES.items():
-        faults.add_argument(f"--{option}", dest=name, type=float, default=0.0, metavar="SHARE", help=text)
+    faults = parser.add_argument_group("faults on purpose")
+    faults.add_argument(
+        "--faults",
+        type=_share,
+        nargs="+",
+        default=[],
+        metavar="NAME=SHARE",
+        help="shares of requests, 0 to 1, such as 429=0.1 drop=0.02; a name alone is all of them (default: none). "
+        "Names: " + ", ".join(FAULTS),
+    )
+    faults.add_argument("--list-faults", action="store_true", help="say what each of them is, and end")
     faults.add_argument(
         "--retry-after",
         type=float,
@@ -62,18 +60,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a 429 asks for, seconds (default: 1)",
     )
     faults.add_argument(
+        "--drip",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="what a reply takes that drips, seconds (default: 60)",
+    )
+    faults.add_argument(
         "--seed", type=int, default=0, metavar="S", help="of faults and latencies (default: 0)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM, then print the counters to standard output."""
+    if arguments.list_faults:
+        for fault, about in FAULTS.items():
+            print(f"{fault:15} {about}")
+        return 0
     if not 0 <= arguments.port <= 65535:
         raise ValueError(f"--port is {arguments.port}; expected 0 to 65535")
-    shares = {name: getattr(arguments, name) for name, _ in _SHARES.values()}
+    names = [fault for fault, _ in arguments.faults]
+    if len(set(names)) < len(names):
+        raise ValueError("--faults names one fault twice")
     faults = Faults(
-        **shares,
+        dict(arguments.faults),
         retry_after=arguments.retry_after,
+        drip=arguments.drip,
         latency_median=arguments.latency_median,
         latency_sigma=arguments.latency_sigma,
         seed=arguments.seed,
@@ -113,3 +125,13 @@ def run(arguments: argparse.Namespace) -> int:
             signal.signal(number, handler)
     print(json.dumps(server.statistics.report(), indent=2))
     return 0
+
+
+def _share(text: str) -> tuple[Fault, float]:
+    name, equals, share = text.partition("=")
+    try:
+        return Fault(name), float(share) if equals else 1.0
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not NAME=SHARE with one of {', '.join(FAULTS)}"
+        ) from None

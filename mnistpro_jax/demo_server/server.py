@@ -21,12 +21,15 @@ from mnistpro_jax.demo_server import wire
 from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.demo_server.faults import Fault, FaultDraws, Faults
 from mnistpro_jax.demo_server.player import Player
+from mnistpro_jax.demo_server.spoilt import Sent, before_reply, spoilt
 from mnistpro_jax.demo_server.wire import WireError
 
 HOST = "127.0.0.1"
 MODEL = "demo"
 _LARGEST_BODY = 256 * 2**20
 _KEPT_TIMES = 10_000
+_BAD = "bad-request"
+_DRIP_S = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,8 +82,11 @@ class Statistics:
         with self._lock:
             return {
                 "requests": self._counts["requests"],
-                "outcomes": {fault.value: self._outcomes[fault.value] for fault in Fault}
-                | {"bad-request": self._outcomes["bad-request"]},
+                "outcomes": {
+                    name: self._outcomes[name]
+                    for name in (*Fault, _BAD)
+                    if name in (Fault.NONE, _BAD) or self._outcomes[name]
+                },
                 "pictures": self._counts["pictures"],
                 "prompt_tokens": self._counts["prompt_tokens"],
                 "completion_tokens": self._counts["completion_tokens"],
@@ -138,38 +144,31 @@ class DemoServer:
     ) -> None:
         self.stop()
 
-    def reply(
-        self, raw: bytes, authorization: str | None
-    ) -> tuple[int, dict[str, Any] | None, dict[str, str]]:
-        """(HTTP status, body, headers) for the body of a chat-completions request; body None: drop the connection."""
+    def reply(self, raw: bytes, authorization: str | None) -> Sent:
+        """What is sent for the body of a chat-completions request."""
         self.statistics.begin()
-        outcome, pictures, usage = "bad-request", 0, None
+        outcome, pictures, usage = _BAD, 0, None
         try:
             fault, latency = self.draws.draw(raw)
-            if fault is Fault.RATE_LIMIT:
-                outcome = fault.value
-                seconds = f"{self.settings.faults.retry_after:g}"
-                body = wire.error_body("too many requests, on purpose", 429, "rate_limit_exceeded")
-                return 429, body, {"retry-after": seconds}
-            time.sleep(latency)
-            if fault is Fault.SERVER_ERROR:
-                outcome = fault.value
-                return 500, wire.error_body("the server failed, on purpose", 500), {}
-            if fault is Fault.DROPPED:
-                outcome = fault.value
-                return 0, None, {}
-            body, pictures = self._completion(raw, authorization, fault)
-            outcome, usage = fault.value, body["usage"]
-            return 200, body, {}
+            sent = before_reply(fault, self.settings.faults)
+            if fault is not Fault.RATE_LIMIT:
+                time.sleep(latency)
+            if sent is None:
+                good, pictures, limit = self._completion(raw, authorization)
+                body, sent = spoilt(fault, good, self.settings.faults, limit)
+                usage = body.get("usage")
+            outcome = fault.value
+            return sent
         except WireError as error:
-            return error.status, wire.error_body(error.message, error.status, error.code, error.param), {}
+            return _error(error.status, error.message, error.code, error.param)
         except Exception as error:  # whatever it is, the client gets an answer and the server goes on
-            outcome = "bad-request"
-            return 500, wire.error_body(f"unexpected {type(error).__name__}: {error}", 500), {}
+            outcome = _BAD
+            return _error(500, f"unexpected {type(error).__name__}: {error}")
         finally:
             self.statistics.end(outcome, pictures, usage)
 
-    def _completion(self, raw: bytes, authorization: str | None, fault: Fault) -> tuple[dict[str, Any], int]:
+    def _completion(self, raw: bytes, authorization: str | None) -> tuple[dict[str, Any], int, int]:
+        """(a good reply, pictures in the request, the reply's limit of tokens)."""
         key = self.settings.api_key
         if key is not None and authorization != f"Bearer {key}":
             raise WireError(401, "the API key is missing or wrong", "invalid_api_key")
@@ -191,31 +190,21 @@ class DemoServer:
                 400, "this model takes no pictures; the request holds image_url", "unsupported", "messages"
             )
         began = time.perf_counter()
-        text: str | None = self.player.decide(conversation).text
+        text = self.player.decide(conversation).text
         self.statistics.thought(time.perf_counter() - began)
-        assert text is not None
-        finish, refusal, spent = "stop", None, None
-        if fault is Fault.TORN:
-            text = text[: max(1, len(text) // 2)]
-        elif fault is Fault.EMPTY:
-            text = ""
-        elif fault is Fault.OVERLONG:
-            # A model that thought until its limit: what it would have said is not there.
-            spent = request.get("max_completion_tokens") or request.get("max_tokens") or 1024
-            finish, text = "length", "Let me think about the strokes. " * 4
-        elif fault is Fault.REFUSED:
-            text, refusal = None, "I cannot help with this picture."
         body = wire.completion(
             self.statistics.report()["requests"],
             self.settings.model,
             text,
             prompt_characters=len(conversation.text),
             pictures=len(conversation.pictures),
-            finish_reason=finish,
-            refusal=refusal,
-            completion_tokens=spent,
         )
-        return body, len(conversation.pictures)
+        limit = request.get("max_completion_tokens") or request.get("max_tokens") or 1024
+        return body, len(conversation.pictures), limit
+
+
+def _error(status: int, message: str, code: str | None = None, param: str | None = None) -> Sent:
+    return Sent(status, json.dumps(wire.error_body(message, status, code, param)).encode())
 
 
 class _Server(ThreadingHTTPServer):
@@ -259,20 +248,27 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.rstrip("/") != "/v1/chat/completions":
             self._send(404, wire.error_body(f"there is nothing at {self.path}", 404))
             return
-        status, body, headers = self.server.demo.reply(raw, self.headers.get("authorization"))
-        if body is None:
+        sent = self.server.demo.reply(raw, self.headers.get("authorization"))
+        if sent.body is None:
             self.close_connection = True
             return
-        self._send(status, body, headers)
+        self._deliver(sent)
 
-    def _send(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status, HTTPStatus(status).phrase)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
+    def _send(self, status: int, body: dict[str, Any]) -> None:
+        self._deliver(Sent(status, json.dumps(body).encode()))
+
+    def _deliver(self, sent: Sent) -> None:
+        data = sent.body or b""
+        spaces = int(sent.drip_s / _DRIP_S)
+        self.send_response(sent.status, HTTPStatus(sent.status).phrase)
+        headers = {"content-type": "application/json", **sent.headers, "content-length": spaces + len(data)}
+        for name, value in headers.items():
+            self.send_header(name, str(value))
         self.end_headers()
+        for _ in range(spaces):
+            self.wfile.write(b" ")
+            self.wfile.flush()
+            time.sleep(_DRIP_S)
         self.wfile.write(data)
         self.wfile.flush()
 

@@ -38,21 +38,17 @@ def tokens_of(characters: int) -> int:
 def completion(
     number: int,
     model: str,
-    content: str | None,
+    content: str,
     *,
     prompt_characters: int,
     pictures: int,
-    finish_reason: str = "stop",
-    refusal: str | None = None,
-    completion_tokens: int | None = None,
 ) -> dict[str, Any]:
     """The JSON body of a reply with one choice.
 
-    number: makes the id. content: the message, None with a refusal. prompt_characters, pictures: of the request.
-    completion_tokens: where it is not the content that they were spent on.
+    number: makes the id. content: the message. prompt_characters, pictures: of the request.
     """
     prompt = tokens_of(prompt_characters) + TOKENS_A_PICTURE * pictures
-    spent = tokens_of(len(content or refusal or "")) if completion_tokens is None else completion_tokens
+    spent = tokens_of(len(content))
     return {
         "id": f"chatcmpl-demo-{number}",
         "object": "chat.completion",
@@ -61,9 +57,9 @@ def completion(
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": content, "refusal": refusal},
+                "message": {"role": "assistant", "content": content, "refusal": None},
                 "logprobs": None,
-                "finish_reason": finish_reason,
+                "finish_reason": "stop",
             }
         ],
         "usage": {"prompt_tokens": prompt, "completion_tokens": spent, "total_tokens": prompt + spent},

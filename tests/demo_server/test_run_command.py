@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mnistpro_jax.cli import main
-from mnistpro_jax.demo_server.faults import Faults
+from mnistpro_jax.demo_server.faults import Fault, Faults
 from mnistpro_jax.demo_server.player import Player
 from mnistpro_jax.demo_server.server import DemoServer, ServerSettings
 from mnistpro_jax.runs.records import read_episodes
@@ -22,8 +22,10 @@ def test_level_one_with_and_without_faults(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)  # a local server wants none
 
-    def run(name: str, **faults: float) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]:
-        with DemoServer(ServerSettings(port=0, faults=Faults(seed=1, **faults)), player) as server:
+    def run(
+        name: str, faults: Faults | None = None
+    ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]:
+        with DemoServer(ServerSettings(port=0, faults=faults or Faults()), player) as server:
             arguments = ["--model", "openai-compatible", "--base-url", server.base_url, "--level", "1"]
             code = main(
                 ["run", *arguments, "--limit", str(EPISODES), "--out", str(tmp_path / name), "--json"]
@@ -38,9 +40,14 @@ def test_level_one_with_and_without_faults(
     assert served["requests"] == served["outcomes"]["ok"] == summary["calls"]
     assert served["prompt_tokens"] == summary["input_tokens"]
 
-    faulty, faulty_records, met = run(
-        "faulty", rate_limit=0.1, server_error=0.05, torn=0.1, empty=0.05, overlong=0.05, retry_after=0.01
-    )
+    shares = {
+        Fault.RATE_LIMIT: 0.1,
+        Fault.SERVER_ERROR: 0.05,
+        Fault.TORN: 0.1,
+        Fault.EMPTY: 0.05,
+        Fault.OVERLONG: 0.05,
+    }
+    faulty, faulty_records, met = run("faulty", Faults(shares, retry_after=0.01, seed=1))
     assert sum(count for fault, count in met["outcomes"].items() if fault != "ok") > 10
     assert faulty["statuses"]["api_error"] == 0
     # Whoever came through played the same episode; whoever did not is no wrong answer.

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from mnistpro_jax.cli import main
-from mnistpro_jax.demo_server.faults import Fault, FaultDraws, Faults
+from mnistpro_jax.demo_server.faults import FAULTS, Fault, FaultDraws, Faults
 from mnistpro_jax.demo_server.player import Player
 from mnistpro_jax.demo_server.server import DemoServer, ServerSettings
-from mnistpro_jax.demo_server.wire import TOKENS_A_PICTURE
+from mnistpro_jax.demo_server.spoilt import before_reply, spoilt
+from mnistpro_jax.demo_server.wire import TOKENS_A_PICTURE, completion
 from tests.demo_server.talk import episode, play, user
 
 
@@ -117,45 +118,76 @@ def test_key_and_pictures_can_be_refused(player: Player) -> None:
 
 
 def test_every_fault_over_the_wire(player: Player) -> None:
-    def reply(**faults: Any) -> tuple[int, Any, Any]:
-        with serving(player, faults=Faults(**faults)) as server:
+    def reply(fault: Fault = Fault.NONE, **facts: float) -> tuple[int, Any, Any]:
+        shares = {} if fault is Fault.NONE else {fault: 1.0}
+        with serving(player, faults=Faults(shares, **facts)) as server:
             return Client(server).post(request(max_tokens=77))
 
-    status, body, headers = reply(rate_limit=1.0, retry_after=0.25)
+    status, body, headers = reply(Fault.RATE_LIMIT, retry_after=0.25)
     assert (status, headers["retry-after"], body["error"]["code"]) == (429, "0.25", "rate_limit_exceeded")
-    status, body, _ = reply(server_error=1.0)
+    status, body, _ = reply(Fault.SERVER_ERROR)
     assert (status, body["error"]["type"]) == (500, "server_error")
+    for fault, status in ((Fault.TIMED_OUT, 408), (Fault.CONFLICT, 409), (Fault.MODERATED, 403)):
+        assert reply(fault)[0] == status
     with pytest.raises(http.client.RemoteDisconnected):
-        reply(drop=1.0)
+        reply(Fault.DROPPED)
+    for fault in (Fault.TORN_BODY, Fault.PAGE):
+        with pytest.raises(ValueError, match="Unterminated|Expecting"):
+            reply(fault)
+    assert reply(Fault.ERROR_BODY)[1]["error"]["code"] == 502
+    assert reply(Fault.NO_CHOICES)[1]["choices"] == []
+    assert "usage" not in reply(Fault.NO_USAGE)[1]
+    usage = reply(Fault.USAGE_IN_TOTAL)[1]["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] + 2000
 
-    def choice(**faults: Any) -> tuple[Any, str, Any, int]:
-        status, body, _ = reply(**faults)
+    def choice(fault: Fault = Fault.NONE, **facts: float) -> tuple[Any, str, Any, int]:
+        status, body, _ = reply(fault, **facts)
         assert status == 200
         (made,) = body["choices"]
         message = made["message"]
-        return (
-            message["content"],
-            made["finish_reason"],
-            message["refusal"],
-            body["usage"]["completion_tokens"],
-        )
+        return message["content"], made["finish_reason"], message, body["usage"]["completion_tokens"]
 
     whole = choice()[0]
-    torn = choice(torn=1.0)[0]
+    assert choice(Fault.DRIP, drip=1.0)[0] == whole
+    torn = choice(Fault.TORN)[0]
     assert whole.startswith(torn) and json.loads(whole)
     with pytest.raises(ValueError, match="Unterminated|Expecting"):
         json.loads(torn)
-    assert choice(empty=1.0) == ("", "stop", None, 0)
-    content, finish, _, spent = choice(overlong=1.0)
-    assert (finish, spent) == ("length", 77) and "{" not in content
-    content, finish, refusal, _ = choice(refuse=1.0)
-    assert content is None and refusal
+    assert "".join(part["text"] for part in choice(Fault.PARTS)[0]) == whole
+    assert choice(Fault.THINKING)[0].endswith(f"</think>{whole}")
+    assert choice(Fault.ONLY_REASONING)[2]["reasoning_content"] == whole
+    for fault, finish in (
+        (Fault.EMPTY, "stop"),
+        (Fault.SAFETY, "SAFETY"),
+        (Fault.ERROR_WITHIN, "error"),
+        (Fault.UNKNOWN_REASON, "cosmic_ray"),
+    ):
+        content, ended, _, spent = choice(fault)
+        assert (content, ended, spent) == ("", finish, 0)
+    for fault, finish in ((Fault.OVERLONG, "length"), (Fault.MAX_TOKENS, "MAX_TOKENS")):
+        content, ended, _, spent = choice(fault)
+        assert (ended, spent) == (finish, 77) and "{" not in content
+    content, _, message, _ = choice(Fault.REFUSED)
+    assert content is None and message["refusal"]
+    content, _, message, _ = choice(Fault.TOOL_CALL)
+    assert content is None and message["tool_calls"]
+
+
+def test_every_fault_is_described_and_is_one(player: Player) -> None:
+    good = completion(1, "demo", '{"action": "move", "direction": "up"}', prompt_characters=9, pictures=1)
+    faults = Faults(drip=5.0)
+    assert set(FAULTS) == set(Fault) - {Fault.NONE}
+    plain = spoilt(Fault.NONE, good, faults)[1]
+    sent = {fault: before_reply(fault, faults) or spoilt(fault, good, faults)[1] for fault in FAULTS}
+    assert all(one != plain for one in sent.values())
+    assert len({(one.status, one.body, one.drip_s, *one.headers.items()) for one in sent.values()}) == len(
+        FAULTS
+    )
 
 
 def test_faults_follow_from_the_request_and_the_seed_not_from_the_order() -> None:
-    faults = Faults(
-        rate_limit=0.2, server_error=0.1, torn=0.1, latency_median=0.05, latency_sigma=1.0, seed=3
-    )
+    shares = {Fault.RATE_LIMIT: 0.2, Fault.SERVER_ERROR: 0.1, Fault.TORN: 0.1}
+    faults = Faults(shares, latency_median=0.05, latency_sigma=1.0, seed=3)
     bodies = [f"request {number}".encode() for number in range(2000)]
     forwards, backwards = FaultDraws(faults), FaultDraws(faults)
     first = [forwards.draw(body) for body in bodies]
@@ -176,8 +208,10 @@ def test_faults_follow_from_the_request_and_the_seed_not_from_the_order() -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--fail-429", "1.5"], "share of '429' is 1.5"),
-        (["--torn", "0.6", "--empty", "0.6"], "add up to 1.2"),
+        (["--faults", "429=1.5"], "share of '429' is 1.5"),
+        (["--faults", "torn=0.6", "empty=0.6"], "add up to 1.2"),
+        (["--faults", "torn=0.1", "torn=0.2"], "names one fault twice"),
+        (["--faults", "meteor=0.1"], "'meteor=0.1' is not NAME=SHARE with one of 429"),
         (["--latency-median", "-1"], "latency_median is -1"),
         (["--port", "70000"], "0 to 65535"),
     ],
