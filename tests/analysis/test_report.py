@@ -167,7 +167,7 @@ def test_canvases_survive_their_png() -> None:
 def test_replies_of_a_torn_log(tmp_path: Path) -> None:
     folder = stored.host_folder(tmp_path / "a")
     log = folder / "log" / "0000.jsonl"
-    log.write_text(log.read_text()[:-10])
+    log.write_text("\n".join(log.read_text().splitlines()[:-1])[:-10])
     record = stored.records(1)[0]
     assert replies(folder, record) == [*(f"reply {step} </script><b>" for step in range(3)), ""]
     assert replies(tmp_path / "nowhere", record) == []
