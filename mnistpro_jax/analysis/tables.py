@@ -64,7 +64,7 @@ def main_table(summary: Summary) -> Table:
     if missing := summary.get("missing"):
         low, high = missing["accuracy_if_wrong"], missing["accuracy_if_right"]
         bounds = f"{100 * low:.1f} to {100 * high:.1f} %"
-        row(f"of all {missing['planned']:,} ({missing['missing']:,} missing)", bounds)
+        row(f"all {missing['planned']:,}, {missing['missing']:,} missing", bounds)
     if summary["level"] > 1:
         row("single digits right", percent(summary["positional_accuracy"]))
     if summary["control_accuracy"] is not None:

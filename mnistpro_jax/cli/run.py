@@ -356,7 +356,7 @@ def _print_dry_run(found: DryRun, as_json: bool) -> None:
         "play\n",
         markup=False,
     )
-    console.print(tables.plain_table(columns, rows))
+    tables.print_tables(console, tables.plain_tables(columns, rows, console.width))
     console.print(
         "\n[dim]Calls and pictures are exact for replies that are understood at once; tokens and cost are estimates "
         "(4 letters a token, 258 tokens a picture unless the price file says otherwise, replies of 60 tokens).[/dim]"

@@ -20,7 +20,7 @@ Event = dict[str, Any]
 Check = Callable[[Event], object]
 """Raises ValueError, KeyError or TypeError for an event that cannot be used."""
 END = "end"
-_TAIL = 2**16  # bytes that are read at a time from a log's end
+_TAIL = 2**14  # bytes of a log's end that are read first
 
 
 class LogError(ValueError):
