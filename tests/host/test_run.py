@@ -272,6 +272,8 @@ def test_the_limit_of_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert "raise --max-cost" in capsys.readouterr().err
         summary = summary_of(out)
         assert summary["statuses"]["budget_spent"] > 0
+        missing = summary["missing"]
+        assert missing["unfinished"] and missing["not_over"] == EPISODES - summary["episodes"] > 0
         assert summary["cost"] == pytest.approx(0.2 * server.count) and 1 < summary["cost"] <= 4
         assert main(asking(server, out, "--price-file", str(prices), "--max-cost", "100")) == 0
     assert server.count == NEEDED
