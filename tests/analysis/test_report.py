@@ -107,6 +107,9 @@ def test_the_command_writes_everything(
     assert first["windows"] == stored.records(1)[0]["windows"]
     thumb = Image.open(io.BytesIO(base64.b64decode(first["thumb"].split(",")[1])))
     assert thumb.size == (112, 112)
+    # Thumbnails stand in columns as wide as their level's pictures, whatever is written below them.
+    assert re.findall(r'<div class="thumbs" style="--digits:(\d)">', text) == ["1", "1", "2"]
+    assert re.search(r"\.thumbs \{ display: grid; [^}]*112px \* var\(--digits\)", text)
     # One canvas an image, whoever shows it.
     assert len(data["canvases"]) == 4 + 4
 
