@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mnistpro_jax.analysis.by_run import RUN, rows_of
+from mnistpro_jax.analysis.by_run import MISSING, MISSING_ABOUT, RUN, rows_of
 from mnistpro_jax.analysis.estimates import mean, proportion
 from mnistpro_jax.analysis.sheet import Column, Row, Sheet
 from mnistpro_jax.rollouts import metrics
@@ -38,18 +38,24 @@ def main_sheet(runs: Sequence[StoredRun]) -> Sheet:
                 "steps": mean(outcomes.steps),
                 "return": mean(outcomes.returns),
             }
+        if run.missing is not None:
+            low, high = run.missing.bounds
+            facts |= {"missing": run.missing.missing, "if_wrong": low, "if_right": high}
         return facts
+
+    complete = all(run.missing is None for run in runs)
 
     return Sheet(
         "main",
         "Accuracy and steps",
         "Accuracy: all digits right. Steps count the answer. Episodes that failed for reasons outside the agent "
         "(calls that failed, refusals, cut-off replies) are in 'not counted' and never in accuracy. Intervals: 95 %, "
-        "Wilson for accuracy, bootstrap over episodes for means.",
+        "Wilson for accuracy, bootstrap over episodes for means." + ("" if complete else f" {MISSING_ABOUT}"),
         (
             *RUN,
             Column("episodes", "episodes", "count"),
             Column("accuracy", "accuracy", "share"),
+            *(() if complete else MISSING),
             Column(
                 "positional",
                 "single digits right",

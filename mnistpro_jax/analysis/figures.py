@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -26,30 +27,44 @@ def level_figures(level: int, runs: Sequence[StoredRun], swaps: Mapping[str, Seq
     """HTML of all figures of one level. runs: those of the level, with counted episodes."""
     names = [run.name for run in runs]
     figures = [
-        ("Accuracy against steps", "Crosses: published agents.", accuracy_against_steps(level, runs)),
+        (
+            "Accuracy against steps",
+            "Numbered crosses: published agents." if level in PUBLISHED_FIGURES else "",
+            accuracy_against_steps(level, runs) + _note(_about_rings(runs)),
+        ),
         ("Stroke seen along the episode", "Ended episodes keep what they saw.", seen_along(runs)),
         (
             "Accuracy by what was seen",
             "Episodes by the digit that was seen least.",
-            accuracy_by_coverage(runs),
+            accuracy_by_coverage(runs) + _note(_left_out(runs)),
         ),
         ("When it was answered", "Each answer; hollow ones are wrong.", stopping(runs)),
     ]
     cards = "".join(
-        f"<figure><figcaption><b>{title}</b> {note}</figcaption>{svg}</figure>"
-        for title, note, svg in figures
+        f"<figure><figcaption><b>{title}</b> {note}</figcaption>{drawn}</figure>"
+        for title, note, drawn in figures
     )
     readers = {run.key: [one for one in swaps.get(run.key, ()) if one.counted.all()] for run in runs}
     with_reasons = all(readers.values())
     rows = [(run.name, _parts(run, readers[run.key] if with_reasons else ())) for run in runs]
     parts = ("right", *FAILURES) if with_reasons else ("right", "answered wrong", "no answer")
-    bars = plots.stacked_bars(rows, parts) + plots.legend(parts, "k")
+    lacking = any(run.missing for run in runs)
+    if lacking:
+        parts = (*parts, "missing: not over, or not counted")
+        rows = [
+            (name, [*counts, run.missing.missing if run.missing else 0])
+            for run, (name, counts) in zip(runs, rows, strict=True)
+        ]
+    bars = plots.stacked_bars(rows, parts, missing=lacking) + plots.legend(parts, "k", missing=lacking)
     cards += f"<figure class=full><figcaption><b>How episodes came out</b></figcaption>{bars}</figure>"
     return plots.legend(names) + f'<div class="figures">{cards}</div>'
 
 
 def accuracy_against_steps(level: int, runs: Sequence[StoredRun]) -> str:
-    """A dot a run with its interval, the published agents as crosses."""
+    """A dot a run with its interval, the published agents as numbered crosses with their names below.
+
+    A run that lacks episodes is a ring, on a dashed line along all that its accuracy can still be.
+    """
     published = PUBLISHED_FIGURES.get(level, ())
     steps = [float(run.outcomes.steps.mean()) for run in runs]
     largest = max([*steps, *(figure.mean_steps for figure in published)])
@@ -57,15 +72,37 @@ def accuracy_against_steps(level: int, runs: Sequence[StoredRun]) -> str:
         plots.steps_axis(largest, "average steps, the answer included"),
         plots.percent_axis("accuracy, %"),
     )
-    for figure in published:
-        name = f"{figure.model}, {figure.setting}: {figure.accuracy_percent:g} % @ {figure.mean_steps:g}"
-        plot.cross(figure.mean_steps, figure.accuracy_percent / 100, name)
+    names = [
+        f"{figure.model}, {figure.setting}: {figure.accuracy_percent:g}\u00a0%\u00a0@\u00a0{figure.mean_steps:g}"
+        for figure in published
+    ]
+    for number, figure in enumerate(published, start=1):
+        plot.cross(figure.mean_steps, figure.accuracy_percent / 100, number, names[number - 1])
     for number, (run, at) in enumerate(zip(runs, steps, strict=True)):
         accuracy = proportion(run.outcomes.correct)
         assert accuracy.value is not None and accuracy.low is not None and accuracy.high is not None
         plot.bar(at, accuracy.low, accuracy.high, number)
-        plot.dot(at, accuracy.value, number, f"{run.name}: {accuracy.value:.1%} @ {at:.2f} steps", radius=5.5)
-    return plot.svg("accuracy against average steps")
+        name = f"{run.name}: {accuracy.value:.1%} @ {at:.2f} steps"
+        if run.missing is None:
+            plot.dot(at, accuracy.value, number, name, radius=5.5)
+        else:
+            plot.bar(at, *run.missing.bounds, number, dashed=f"{run.name}: {run.missing.sentence}")
+            plot.dot(at, accuracy.value, number, name, radius=5.5, opacity=0.0, ring=True)
+    return plot.svg("accuracy against average steps") + plots.crosses(names)
+
+
+def _about_rings(runs: Sequence[StoredRun]) -> str:
+    if not any(run.missing for run in runs):
+        return ""
+    return (
+        "Rings: runs that lack episodes. The dashed line goes from the accuracy of all with the missing ones wrong to "
+        "that with them right."
+    )
+
+
+def _note(text: str) -> str:
+    """A paragraph below a figure, so that the figures of a row begin on one line."""
+    return f'<p class="note">{html.escape(text)}</p>' if text else ""
 
 
 def seen_along(runs: Sequence[StoredRun]) -> str:
@@ -94,12 +131,25 @@ def _coverage_curve(run: StoredRun) -> list[float]:
     return curve
 
 
+def _left_out(runs: Sequence[StoredRun]) -> str:
+    """Which coverage groups have too few episodes to be drawn, in words; "" where there is none."""
+    said = []
+    for run in runs:
+        least = least_seen(run.outcomes)
+        counts = [int(in_bin(least, number).sum()) for number in range(len(BINS) - 1)]
+        few = [f"{_group(number)} ({count})" for number, count in enumerate(counts) if 0 < count < _FEWEST]
+        said += [f"{run.name}: {', '.join(few)}"] if few else []
+    return f"Not drawn, with fewer than {_FEWEST} episodes: {'; '.join(said)}." if said else ""
+
+
+def _group(number: int) -> str:
+    return f"{100 * BINS[number]:g} to {100 * BINS[number + 1]:g}"
+
+
 def accuracy_by_coverage(runs: Sequence[StoredRun]) -> str:
-    """A line a run over the coverage groups; groups of few episodes have no point."""
+    """A line a run over the coverage groups; groups of few episodes have no point (``_left_out`` names them)."""
     groups = range(len(BINS) - 1)
-    ticks = tuple(
-        (number + 0.5, f"{100 * BINS[number]:g} to {100 * BINS[number + 1]:g}") for number in groups
-    )
+    ticks = tuple((number + 0.5, _group(number)) for number in groups)
     plot = plots.Plot(
         plots.Axis(0, len(groups), ticks, "stroke of the least seen digit, %"),
         plots.percent_axis("accuracy, %"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mnistpro_jax.analysis.predictors import NOT_COUNTED, Digits, FixedCanvas
+from mnistpro_jax.data.whole_file import named
 from mnistpro_jax.host.contract import ANSWER, Decision, HostPolicy, Status, StopRun, Turn
 from mnistpro_jax.host.models import choose_model
 from mnistpro_jax.host.parser import read_glimpse
@@ -125,7 +126,7 @@ class ModelPredictor:
             "input_tokens": decision.usage.input_tokens,
             "output_tokens": decision.usage.output_tokens,
         }
-        with self._path.open("a", encoding="utf-8") as file:
+        with named(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def _read_kept(self) -> dict[str, Digits | None]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 SERIES = 8
+_MISSING = 6  # the colour of what is not there
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 44
 
 
@@ -91,21 +92,23 @@ class Plot:
             f'fill-opacity="{opacity:g}"><title>{html.escape(name)}</title></circle>'
         )
 
-    def cross(self, x: float, y: float, name: str) -> None:
-        """A small grey cross: what others published."""
+    def cross(self, x: float, y: float, number: int, name: str) -> None:
+        """A small grey cross, what others published, with its number beside it (``crosses``)."""
         left, top = self._at(x, y)
         arms = f"M{left - 4:.1f},{top - 4:.1f}l8,8m0,-8l-8,8"
         self._marks.append(
             f'<path d="{arms}" style="stroke:var(--faint)" stroke-width="1.5"><title>{html.escape(name)}</title></path>'
+            f'<text class="number" x="{left + 7:.1f}" y="{top - 5:.1f}">{number}</text>'
         )
 
-    def bar(self, x: float, low: float, high: float, series: int) -> None:
-        """An error bar along y."""
+    def bar(self, x: float, low: float, high: float, series: int, dashed: str = "") -> None:
+        """An error bar along y. dashed: what it is where it is none, but the range of what is not known yet."""
         left, bottom = self._at(x, low)
         top = self._at(x, high)[1]
+        dashes = f' stroke-dasharray="2 4"><title>{html.escape(dashed)}</title></line>' if dashed else "/>"
         self._marks.append(
             f'<line x1="{left:.1f}" x2="{left:.1f}" y1="{bottom:.1f}" y2="{top:.1f}" '
-            f'style="stroke:{colour(series)}" stroke-width="1.5" stroke-opacity="0.6"/>'
+            f'style="stroke:{colour(series)}" stroke-width="1.5" stroke-opacity="{1 if dashed else 0.6}"{dashes}'
         )
 
     def svg(self, name: str) -> str:
@@ -138,15 +141,33 @@ class Plot:
         return "".join([*parts, *self._marks, "</svg>"])
 
 
-def stacked_bars(rows: Sequence[tuple[str, Sequence[int]]], names: Sequence[str], width: int = 1090) -> str:
-    """One bar a row, cut into shares of the row's sum. rows: (text, counts by ``names``)."""
+def crosses(names: Sequence[str]) -> str:
+    """What the numbered crosses of a plot are, from 1."""
+    items = "".join(
+        f"<li><b>{number}</b>{html.escape(name)}</li>" for number, name in enumerate(names, start=1)
+    )
+    return f'<ul class="crosses">{items}</ul>' if items else ""
+
+
+def _shortened(text: str, limit: int = 44) -> str:
+    """A text of at most ``limit`` characters, cut in its middle: names differ at their ends."""
+    half = limit // 2
+    return text if len(text) <= limit else f"{text[: limit - half - 1]}\u2026{text[-half:]}"
+
+
+def stacked_bars(
+    rows: Sequence[tuple[str, Sequence[int]]], names: Sequence[str], width: int = 1090, missing: bool = False
+) -> str:
+    """One bar a row, cut into shares of the row's sum.
+
+    rows: (text, counts by ``names``). missing: whether the last part is what is not there.
+    """
     label, height, gap = 310, 20, 8
     parts = [f'<svg class="plot wide" viewBox="0 0 {width} {len(rows) * (height + gap)}" role="img">']
     for number, (text, counts) in enumerate(rows):
         top, left = number * (height + gap), float(label)
-        short = text if len(text) <= 44 else text[:43] + "\u2026"
         parts.append(
-            f'<text class="tick" x="{label - 10}" y="{top + 15}" text-anchor="end">{html.escape(short)}'
+            f'<text class="tick" x="{label - 10}" y="{top + 15}" text-anchor="end">{html.escape(_shortened(text))}'
             f"<title>{html.escape(text)}</title></text>"
         )
         total = max(1, sum(counts))
@@ -154,24 +175,32 @@ def stacked_bars(rows: Sequence[tuple[str, Sequence[int]]], names: Sequence[str]
             across = (width - label) * count / total
             if not count:
                 continue
+            lacks = missing and part == len(names) - 1
+            kind = _MISSING if lacks else part
             title = f"{names[part]}: {count:,} of {total:,} ({count / total:.1%})"
             parts.append(
-                f'<rect x="{left:.2f}" y="{top}" width="{across:.2f}" height="{height}" class="k{part}">'
+                f'<rect x="{left:.2f}" y="{top}" width="{across:.2f}" height="{height}" class="k{kind}">'
                 f"<title>{html.escape(title)}</title></rect>"
             )
             if across > 34:
                 middle = left + across / 2
                 parts.append(
-                    f'<text class="in" x="{middle:.1f}" y="{top + 14.5}" text-anchor="middle">{count:,}</text>'
+                    f'<text class="{"out" if lacks else "in"}" x="{middle:.1f}" y="{top + 14.5}" '
+                    f'text-anchor="middle">{count:,}</text>'
                 )
             left += across
     return "".join([*parts, "</svg>"])
 
 
-def legend(names: Sequence[str], kind: str = "s") -> str:
-    """Names with their colours. kind: "s" series, "k" parts of a bar."""
-    items = "".join(
-        f'<li><i style="background:var(--{kind}{number % SERIES})"></i>{html.escape(name)}</li>'
-        for number, name in enumerate(names)
-    )
+def legend(names: Sequence[str], kind: str = "s", missing: bool = False) -> str:
+    """Names with their colours. kind: "s" series, "k" parts of a bar. missing: as of ``stacked_bars``."""
+    numbers = list(range(len(names)))
+    if missing:
+        numbers[-1] = _MISSING
+    rims = [" class=rim" if missing and number == _MISSING else "" for number in numbers]
+    dots = [
+        f'<i{rim} style="background:var(--{kind}{number % SERIES})"></i>'
+        for number, rim in zip(numbers, rims, strict=True)
+    ]
+    items = "".join(f"<li>{dot}{html.escape(name)}</li>" for dot, name in zip(dots, names, strict=True))
     return f'<ul class="legend">{items}</ul>'

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import mnistpro_jax
+from mnistpro_jax.analysis.by_run import missing_notes
 from mnistpro_jax.analysis.figures import level_figures
 from mnistpro_jax.analysis.sheet import Sheet
 from mnistpro_jax.analysis.swap import Swap
@@ -62,6 +63,8 @@ def report(
     sections.append(_sources(runs))
     episodes = sum(len(run.records) for run in runs)
     style = _file("style.css")
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in missing_notes(runs))
+    warning = f'<div class="warning">{notes}</div>' if notes else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -69,7 +72,7 @@ def report(
         f"<h1>{html.escape(title)}</h1>"
         f'<p class="about">{len(runs)} run{"s" if len(runs) != 1 else ""}, {episodes:,} counted episodes. '
         f"Made by mnistpro_jax {mnistpro_jax.__version__} from stored episodes alone.</p>"
-        f"<nav>{''.join(links)}</nav>{''.join(sections)}</main></body></html>\n"
+        f"{warning}<nav>{''.join(links)}</nav>{''.join(sections)}</main></body></html>\n"
     )
 
 
@@ -86,7 +89,8 @@ def _trajectories(runs: Sequence[StoredRun], limit: int) -> str:
             f'<details data-run="{number}"{" open" if number == 0 else ""}><summary>{html.escape(run.name)}, level '
             f"{run.setting.level}<span>{of} episodes, {right:,} of {len(run.records):,} right</span></summary>"
             '<div class="filters"><button data-kind="all">all</button><button data-kind="right">right</button>'
-            '<button data-kind="wrong">not right</button></div><div class="thumbs"></div></details>'
+            '<button data-kind="wrong">not right</button></div>'
+            f'<div class="thumbs" style="--digits:{run.setting.level}"></div></details>'
         )
     # "</script" ends a script element, and "<!-- <script" keeps it from ending: no "<" may stand in it at all.
     stored = json.dumps(viewer_data(runs, limit), separators=(",", ":")).replace("<", "\\u003c")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from mnistpro_jax.analysis.tables import NOTHING, plain_table
+from mnistpro_jax.analysis.tables import NOTHING, plain_tables
 
 Row = dict[str, Any]
 
@@ -111,8 +111,9 @@ class Sheet:
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-    def table(self, names: Mapping[str, str], intervals: bool = True) -> Table:
-        """For the terminal, which is narrow: empty columns are left out.
+    def tables(self, names: Mapping[str, str], width: int, intervals: bool = True) -> list[Table]:
+        """For a terminal of ``width`` characters: empty columns are left out, and what finds no room beside the others
+        comes in a further table.
 
         names: shorter texts for cells, such as numbers of runs. intervals: whether estimates have theirs below them.
         """
@@ -126,9 +127,9 @@ class Sheet:
             return names.get(value, _cell(value, column)) if isinstance(value, str) else _cell(value, column)
 
         headings = [(column.heading, "left" if column.kind == "text" else "right") for column in used]
-        return plain_table(
-            headings, [[text(row.get(column.key), column) for column in used] for row in self.rows]
-        )
+        keys = next((k for k, column in enumerate(used) if column.kind != "text"), 1)
+        rows = [[text(row.get(column.key), column) for column in used] for row in self.rows]
+        return plain_tables(headings, rows, width, max(1, keys))
 
     def json(self) -> dict[str, Any]:
         """Plain objects; an estimate is [value, low, high]."""
@@ -189,6 +190,7 @@ def _hover(text: str) -> str:
     return f' title="{html.escape(text, quote=True)}"' if text else ""
 
 
-def markdown_of(sheets: Sequence[Sheet], title: str) -> str:
-    """One document of several sheets."""
-    return "\n".join([f"# {title}", "", *(sheet.markdown() for sheet in sheets)])
+def markdown_of(sheets: Sequence[Sheet], title: str, notes: Sequence[str] = ()) -> str:
+    """One document of several sheets. notes: sentences before them."""
+    listed = [f"- {note}" for note in notes] + [""] if notes else []
+    return "\n".join([f"# {title}", "", *listed, *(sheet.markdown() for sheet in sheets)])

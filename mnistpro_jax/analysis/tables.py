@@ -13,6 +13,7 @@ from rich.table import Table
 Summary = dict[str, Any]
 
 NOTHING = "-"
+_GAP = 3  # characters between two columns
 
 
 def print_runs(console: Console, summaries: Sequence[Summary]) -> None:
@@ -60,6 +61,10 @@ def main_table(summary: Summary) -> Table:
         interval(summary["accuracy_ci95"]),
         percent(best["accuracy"]) if best else "",
     )
+    if missing := summary.get("missing"):
+        low, high = missing["accuracy_if_wrong"], missing["accuracy_if_right"]
+        bounds = f"{100 * low:.1f} to {100 * high:.1f} %"
+        row(f"all {missing['planned']:,}, {missing['missing']:,} missing", bounds)
     if summary["level"] > 1:
         row("single digits right", percent(summary["positional_accuracy"]))
     if summary["control_accuracy"] is not None:
@@ -167,9 +172,74 @@ def number(value: float | None, decimals: int = 2) -> str:
 
 def plain_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> Table:
     """A table of text in the house style. columns: (heading, "left" or "right") each."""
+    return _of_columns(columns, rows, [None] * len(columns))
+
+
+def plain_tables(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], width: int, keys: int = 1
+) -> list[Table]:
+    """The same for ``width`` characters: as few tables as that takes, in which no word and no number is cut.
+
+    Headings, and cells of columns on the left, are broken between words; a column that finds no room goes to the next
+    table, behind the first ``keys`` columns, which name the row.
+    """
+    least = [_least(column, [row[k] for row in rows]) for k, column in enumerate(columns)]
+    whole = [_longest([column[0], *(row[k] for row in rows)]) for k, column in enumerate(columns)]
+    named = list(range(keys))
+    blocks = [list(named)]
+    for k in range(keys, len(columns)):
+        if blocks[-1] != named and _across([least[one] for one in [*blocks[-1], k]]) > width:
+            blocks.append(list(named))
+        blocks[-1].append(k)
+    return [
+        _of_columns(
+            [columns[k] for k in block],
+            [[row[k] for k in block] for row in rows],
+            _widths([least[k] for k in block], [whole[k] for k in block], width),
+        )
+        for block in blocks
+    ]
+
+
+def print_tables(console: Console, made: Sequence[Table]) -> None:
+    """Tables below one another, a line apart."""
+    for number, table in enumerate(made):
+        if number:
+            console.print()
+        console.print(table)
+
+
+def _least(column: tuple[str, str], cells: Sequence[str]) -> int:
+    """Characters that a column needs at least."""
+    heading, justify = column
+    return _longest([*heading.split(), *(cells if justify == "right" else " ".join(cells).split())])
+
+
+def _longest(texts: Sequence[str]) -> int:
+    return max((len(line) for text in texts for line in text.split("\n")), default=0)
+
+
+def _across(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _widths(least: Sequence[int], whole: Sequence[int], width: int) -> list[int | None]:
+    """The room of each column: what it needs, and of the rest as much as it can use, a character at a time."""
+    given = list(least)
+    for _ in range(width - _across(given)):
+        wanting = [k for k in range(len(given)) if given[k] < whole[k]]
+        if not wanting:
+            break
+        given[max(wanting, key=lambda k: whole[k] / given[k])] += 1
+    return list(given)
+
+
+def _of_columns(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], widths: Sequence[int | None]
+) -> Table:
     table = _table()
-    for heading, justify in columns:
-        table.add_column(heading, justify="right" if justify == "right" else "left")
+    for (heading, justify), width in zip(columns, widths, strict=True):
+        table.add_column(heading, justify="right" if justify == "right" else "left", width=width)
     for row in rows:
         table.add_row(*row)
     return table
@@ -177,7 +247,11 @@ def plain_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]
 
 def _table() -> Table:
     return Table(
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim"
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),
+        header_style="dim",
     )
 
 

@@ -21,7 +21,7 @@ from typing import NoReturn
 
 import mnistpro_jax
 from mnistpro_jax.cli.interrupts import never_lost
-from mnistpro_jax.cli.terminal import INTERRUPTED, CliError
+from mnistpro_jax.cli.terminal import INTERRUPTED, CliError, print_what_can_be
 
 DEBUG = "MNISTPRO_DEBUG"
 
@@ -67,6 +67,7 @@ _COMMANDS = {
 
 def entry() -> NoReturn:
     """The process: ``main``, and its exit code."""
+    print_what_can_be()
     code = main()
     if code == INTERRUPTED:
         # Devices may still be computing what nobody waits for. Python's own way out takes their memory from under them,

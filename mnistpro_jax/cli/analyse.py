@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mnistpro_jax.analysis.by_run import missing_notes
 from mnistpro_jax.analysis.failures import failures_sheet
 from mnistpro_jax.analysis.measures import sheets
 from mnistpro_jax.analysis.model_predictor import model_predictor
@@ -16,6 +17,7 @@ from mnistpro_jax.analysis.predictors import PREDICTORS, Predictor
 from mnistpro_jax.analysis.report import report
 from mnistpro_jax.analysis.sheet import Sheet, markdown_of
 from mnistpro_jax.analysis.swap import Swap, swap, swap_sheet
+from mnistpro_jax.analysis.tables import print_tables
 from mnistpro_jax.cli.options import whole
 from mnistpro_jax.cli.terminal import note, progress, stdout
 from mnistpro_jax.data.whole_file import whole_file
@@ -96,7 +98,7 @@ def measure(arguments: argparse.Namespace, say: Say) -> tuple[list[StoredRun], l
         for sheet in made:
             _write(arguments.csv / f"{sheet.name}.csv", sheet.csv())
     if arguments.markdown is not None:
-        _write(arguments.markdown, markdown_of(made, arguments.title))
+        _write(arguments.markdown, markdown_of(made, arguments.title, missing_notes(runs)))
     if arguments.html is not None:
         say("drawing the report", 0, 0)
         page = report(runs, made, swaps, title=arguments.title, trajectories=arguments.trajectories)
@@ -113,14 +115,19 @@ def show(arguments: argparse.Namespace, measured: tuple[list[StoredRun], list[Sh
         console = stdout()
         names: dict[str, str] = {}
         for one in runs:
-            names.setdefault(one.name, f"#{len(names) + 1}")
+            # A star in every table, where the name would say that the run is unfinished.
+            star = "*" if one.missing is not None and one.missing.not_over else ""
+            names.setdefault(one.name, f"#{len(names) + 1}{star}")
         console.print("\n[bold]Runs[/bold]")
         for name, number in names.items():
             console.print(f"{number:>4}  {name}", markup=False)
+        for sentence in missing_notes(runs):
+            console.print(f"warning: {sentence}", markup=False)
         for sheet in made:
             console.print(f"\n[bold]{sheet.title}[/bold]")
             # Beyond the main results a terminal has no room for intervals; they are in the files.
-            console.print(sheet.table(names, intervals=sheet.name in ("main", "paired")))
+            with_intervals = sheet.name in ("main", "paired")
+            print_tables(console, sheet.tables(names, console.width, with_intervals))
     for path in (arguments.html, arguments.markdown, arguments.csv):
         if path is not None:
             note(f"written: {path}")
@@ -177,7 +184,13 @@ def swap_sheets(runs: Sequence[StoredRun], swaps: Mapping[str, Sequence[Swap]]) 
 def as_json(runs: Sequence[StoredRun], made: Sequence[Sheet]) -> dict[str, Any]:
     """Everything that was measured."""
     listed = [
-        {"name": one.name, "path": str(one.path), "level": one.setting.level, "writer": one.writer}
+        {
+            "name": one.name,
+            "path": str(one.path),
+            "level": one.setting.level,
+            "writer": one.writer,
+            "missing": None if one.missing is None else one.missing.as_dict(),
+        }
         for one in runs
     ]
     return {"runs": listed, "tables": {sheet.name: sheet.json() for sheet in made}}

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mnistpro_jax.analysis.sheet import Sheet
 from mnistpro_jax.cli.options import LARGEST_LEVEL, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, note, stdout
 from mnistpro_jax.data.whole_file import whole_file
 from mnistpro_jax.runs.load import load_run, run_folders
+from mnistpro_jax.runs.missing import Missing
 from mnistpro_jax.runs.names import named_apart
 from mnistpro_jax.runs.stored import StoredRun
 from mnistpro_jax.study.cells import Matrix, MatrixTable, load_matrix
 from mnistpro_jax.study.status import CellStatus, counts, status, status_sheet, uncrossed
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,8 +163,14 @@ def _show(arguments: argparse.Namespace, matrix: Matrix, found: Statuses) -> Non
                 unfinished.write_text(sheet.csv(), encoding="utf-8")
     if arguments.json:
         tables: list[dict[str, Any]] = [
-            {"name": table.name, "counts": counts(statuses), "uncrossed": uncrossed(statuses), **sheet.json()}
-            for (table, statuses), (_, sheet) in zip(found, sheets, strict=True)
+            {
+                "name": table.name,
+                "counts": counts(statuses),
+                "uncrossed": uncrossed(statuses),
+                "missing": {folder: missing.as_dict() for folder, missing in _missing(listed)},
+                **sheet.json(),
+            }
+            for (table, statuses), (_, listed), (_, sheet) in zip(found, shown, sheets, strict=True)
         ]
         print(json.dumps({"matrix": matrix.name, "tables": tables}, indent=2, allow_nan=False))
         return
@@ -170,10 +181,12 @@ def _show(arguments: argparse.Namespace, matrix: Matrix, found: Statuses) -> Non
         if table.note:
             console.print(f"[dim]{table.note}[/dim]")
         if sheet.rows:
-            console.print(_compact(sheet))
+            _print_compact(console, sheet, listed)
         for one in listed:
             if one.differences and one.run is not None:
                 console.print(f"confounded: {one.run.path.name}: {'; '.join(one.differences)}", markup=False)
+        for folder, missing in _missing(listed):
+            console.print(f"warning: {folder}: {missing.warning}", markup=False)
         for sentence in uncrossed(statuses):
             console.print(f"warning: {sentence}", markup=False)
     if matrix.source:
@@ -182,9 +195,15 @@ def _show(arguments: argparse.Namespace, matrix: Matrix, found: Statuses) -> Non
         )
 
 
-def _compact(sheet: Sheet) -> Any:
-    """The table in 80 columns: results as "accuracy @ steps"."""
-    from mnistpro_jax.analysis.tables import plain_table
+def _missing(statuses: Sequence[CellStatus]) -> list[tuple[str, Missing]]:
+    """(folder, what it lacks) of the runs that lack episodes."""
+    pairs = [(one.run.path.name, one.missing) for one in statuses if one.run is not None]
+    return [(folder, missing) for folder, missing in pairs if missing is not None]
+
+
+def _print_compact(console: Console, sheet: Sheet, statuses: Sequence[CellStatus]) -> None:
+    """The table in a narrow terminal: results as "accuracy @ steps", and what the accuracy of all can still be."""
+    from mnistpro_jax.analysis.tables import plain_tables, print_tables
 
     def result(accuracy: float | None, steps: float | None, of: str = "") -> str:
         parts = [] if accuracy is None else [f"{100 * accuracy:.1f}"]
@@ -192,19 +211,30 @@ def _compact(sheet: Sheet) -> Any:
         return " ".join([*parts, *([f"({of})"] if of and parts else [])])
 
     rows = []
-    for row in sheet.rows:
+    for one, row in zip(statuses, sheet.rows, strict=True):
         accuracy, steps = (row[name].value if name in row else None for name in ("accuracy", "steps"))
         published = result(row.get("published"), row.get("published_steps"), row.get("published_model", ""))
         episodes = f"{row['episodes']:,}" if "episodes" in row else ""
+        bounds = ""
+        if one.missing is not None:
+            episodes += f" of {one.missing.planned:,}"
+            bounds = one.missing.range
         cell = (row["model"], f"L{row['level']}", row["memory"], row["horizon"], str(row["window"]))
-        rows.append((*cell, row["state"], episodes, result(accuracy, steps), published))
+        rows.append((*cell, row["state"], episodes, result(accuracy, steps), bounds, published))
     columns = [("model", "left"), ("", "left"), ("memory", "left"), ("H", "right"), ("window", "right")]
-    columns += [("state", "left"), ("episodes", "right"), ("result", "left"), ("published", "left")]
+    columns += [("state", "left"), ("episodes", "right"), ("result", "left"), ("of all", "left")]
+    columns += [("published", "left")]
     used = [k for k in range(len(columns)) if any(row[k] for row in rows)]
     one_model = len({row[0] for row in rows}) == 1
     one_window = len({row[4] for row in rows}) == 1
     used = [k for k in used if not (k == 0 and one_model) and not (k == 4 and one_window)]
-    return plain_table([columns[k] for k in used], [[row[k] for k in used] for row in rows])
+    keys = sum(k < 5 for k in used)
+    print_tables(
+        console,
+        plain_tables(
+            [columns[k] for k in used], [[row[k] for k in used] for row in rows], console.width, keys
+        ),
+    )
 
 
 def _fill(arguments: argparse.Namespace, matrix: Matrix, found: Statuses, other_names: dict[str, str]) -> int:
@@ -239,20 +269,21 @@ def _print_forecast(found: list[Any], arguments: argparse.Namespace) -> None:
     facts = [
         {"cell": work.cell.label, "out": str(work.request.out), **part.as_dict()} for work, part in found
     ]
-    if arguments.json:
-        print(json.dumps({"cells": facts}, indent=2, allow_nan=False))
-        return
-    from mnistpro_jax.analysis.tables import NOTHING, plain_table
-
     names = ("calls", "pictures", "input_tokens", "output_tokens", "cost")
+    # What is not known of one cell is not known of all of them.
+    known = {name: [fact[name] for fact in facts if fact[name] is not None] for name in names}
+    sums = {name: sum(known[name]) if len(known[name]) == len(facts) else None for name in names}
+    if arguments.json:
+        print(json.dumps({"cells": facts, "all": sums}, indent=2, allow_nan=False))
+        return
+    from mnistpro_jax.analysis.tables import NOTHING, plain_tables, print_tables
+
     rows = [
         (str(fact["cell"]), *(NOTHING if fact[name] is None else f"{fact[name]:,}" for name in names))
-        for fact in facts
+        for fact in [*facts, {"cell": "all", **sums}]
     ]
-    sums = [sum(fact[name] or 0 for fact in facts) for name in names]
-    rows.append(("all", *(f"{total:,}" for total in sums)))
     columns = [("cell", "left"), *((name.replace("_", " "), "right") for name in names)]
     console = stdout()
-    console.print(plain_table(columns, rows))
+    print_tables(console, plain_tables(columns, rows, console.width))
     what = "at most" if arguments.assume_steps is None else f"for episodes of {arguments.assume_steps} steps"
     console.print(f"[dim]Counts are {what}; see `mnistpro run --dry-run` for how they are estimated.[/dim]")

@@ -248,10 +248,12 @@ def _run_repeats(request: RunRequest, arguments: argparse.Namespace) -> int:
 def _exit_code(outcome: RunOutcome, request: RunRequest) -> int:
     """Says on standard error why a run is not complete."""
     if outcome.problem is not None:
-        note(f"{'warning' if outcome.interrupted else 'error'}: {outcome.problem}")
+        # A session that played all it was to play is no fault, whatever is left of the run.
+        kind = "warning: " if outcome.interrupted else "error: " if outcome.stopped else ""
+        note(f"{kind}{outcome.problem}")
     if outcome.interrupted:
         return INTERRUPTED
-    return 0 if outcome.complete or (request.limit is not None and not outcome.stopped) else 1
+    return 1 if outcome.stopped else 0
 
 
 def _request(arguments: argparse.Namespace) -> RunRequest:
@@ -339,12 +341,16 @@ def progress() -> Iterator[tuple[Report, Any]]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     console = Console(stderr=True, highlight=False)
     columns = (
         SpinnerColumn(),
         BarColumn(bar_width=20),
-        TextColumn("{task.completed} of {task.total} episodes, {task.fields[facts]}"),
+        # In several lines where one does not hold them.
+        TextColumn(
+            "{task.completed} of {task.total} episodes, {task.fields[facts]}", table_column=Column(ratio=1)
+        ),
     )
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("run", total=None, facts="starting")
@@ -357,6 +363,8 @@ def progress() -> Iterator[tuple[Report, Any]]:
 
 def _facts(standing: Standing) -> str:
     accuracy = "-" if standing.accuracy is None else f"{100 * standing.accuracy:.1f} %"
+    if standing.accuracy is not None and standing.missing is not None:
+        accuracy += f" ({standing.missing.so_far})"
     about = "about " if standing.estimated else ""
     cost = "" if standing.cost is None else f", cost {about}{standing.cost:.4f}"
     return (
@@ -406,6 +414,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
         tables.print_summary(console, summary)
     else:
         console.print(f"\n{summary['agent']}: no episode counts yet\n", markup=False)
+    if summary["missing"] is not None:
+        console.print(f"warning: {summary['missing']['note']}.\n", markup=False)
     statuses = summary["statuses"]
     counted = {"ok", "unparseable"}
     rows = [
@@ -492,7 +502,7 @@ def _print_dry_run(found: DryRun, as_json: bool) -> None:
         "play\n",
         markup=False,
     )
-    console.print(tables.plain_table(columns, rows))
+    tables.print_tables(console, tables.plain_tables(columns, rows, console.width))
     console.print(
         "\n[dim]Calls and pictures are exact for replies that are understood at once; tokens and cost are estimates "
         "(4 letters a token, 258 tokens a picture unless the price file says otherwise, replies of 60 tokens).[/dim]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -18,6 +19,16 @@ INTERRUPTED = 130
 
 class CliError(Exception):
     """A request that makes no sense; the message is all that the user sees."""
+
+
+def print_what_can_be() -> None:
+    """From here on the process prints "?" where its output cannot hold a letter, instead of ending with an error.
+
+    That is so under PYTHONIOENCODING=ascii and in old locales; tables have ASCII lines there by themselves.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def stdout() -> Console:

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 import mnistpro_jax
+from mnistpro_jax.data.whole_file import named
 from mnistpro_jax.env.types import EpisodeStatistics
 from mnistpro_jax.evaluation import hosts
 from mnistpro_jax.evaluation.evaluate import Evaluation, prepare
@@ -141,7 +142,7 @@ class Parts:
         path = self._path(number)
         unfinished = path.with_name(f".{path.name}.{jax.process_index()}.{os.getpid()}")
         try:
-            with unfinished.open("wb") as file:
+            with named(path), unfinished.open("wb") as file:
                 np.savez(file, **arrays)  # type: ignore[arg-type]
                 file.flush()
                 os.fsync(file.fileno())

@@ -25,6 +25,7 @@ from mnistpro_jax.host.retries import Retries
 from mnistpro_jax.host.runner import Done, Logs
 from mnistpro_jax.runs import folder as names
 from mnistpro_jax.runs.json_files import write_json, write_jsonl
+from mnistpro_jax.runs.missing import Missing, missing_of
 
 _REFRESH_S = 10.0
 _LISTED = 20
@@ -98,13 +99,15 @@ class Session:
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
-    """How far a run is. accuracy: of the counted episodes so far, None without any that is graded. cost: None without a
-    price. estimated: whether tokens and cost are so, in part."""
+    """How far a run is. accuracy: of the counted episodes so far, None without any that is graded. missing: what that
+    accuracy lacks, None for a complete run. cost: None without a price. estimated: whether tokens and cost are so, in
+    part."""
 
     finished: int
     total: int
     counted: int
     accuracy: float | None
+    missing: Missing | None
     calls: int
     input_tokens: int
     output_tokens: int
@@ -245,12 +248,14 @@ class _Progress:
         ledger = self.ledger
         counted = [record for record in self._records.values() if record["status"] in COUNTED]
         # Some kinds are graded when all is over.
-        graded = [record["correct"] for record in counted if record.get("correct") is not None]
+        graded = [record for record in counted if record.get("correct") is not None]
+        uncounted = collections.Counter(record["status"] for record in self._records.values())
         return Standing(
             finished=len(self.over),
             total=self._plan.units,
             counted=len(counted),
-            accuracy=sum(graded) / len(graded) if graded else None,
+            accuracy=sum(record["correct"] for record in graded) / len(graded) if graded else None,
+            missing=missing_of(self._plan.units, counted, uncounted),
             calls=ledger.calls,
             input_tokens=ledger.usage.input_tokens,
             output_tokens=ledger.usage.output_tokens,
@@ -268,24 +273,27 @@ class _Progress:
             write_json(self._folder.path / names.SUMMARY, summary)
         complete = len(self.over) == self._plan.units
         stopped = any(number not in self.over for number in self.waiting)
-        problem = None if complete else _problem(ledger, summary, self._session)
+        problem = None if complete else _problem(ledger, summary, self._session, stopped)
         return RunOutcome(summary, complete, ledger.interrupted, stopped, problem)
 
     def _summary(self, records: Sequence[Record]) -> dict[str, Any]:
         """The plan's own fields of the episodes that count, and what the run took.
 
         Holds nothing that a resumed run would have otherwise (no clock). statuses: episodes by status; "not_started"
-        ones are those without a call. calls, tokens and cost: of all replies, those of episodes that do not count
-        included.
+        ones are those without a call. missing: what the accuracy lacks (``runs.missing``), null for a complete run.
+        calls, tokens and cost: of all replies, those of episodes that do not count included.
         """
         ledger, planned = self.ledger, self._plan.units
         statuses = collections.Counter(record["status"] for record in records)
         # Begun in an interrupted session and left alone in this one: they are still cancelled.
         left_out = len(self._begun - self._records.keys())
         statuses[Status.CANCELLED.value] += left_out
+        counted = [dict(record) for record in records if record["status"] in COUNTED]
+        missing = missing_of(planned, counted, statuses)
         return {
-            **self._plan.summary([dict(record) for record in records if record["status"] in COUNTED]),
+            **self._plan.summary(counted),
             "planned_episodes": planned,
+            "missing": None if missing is None else missing.as_dict(),
             "statuses": {
                 **{status.value: statuses[status.value] for status in Status},
                 "not_started": planned - len(records) - left_out,
@@ -322,8 +330,8 @@ def _by_count(counts: collections.Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_LISTED])
 
 
-def _problem(ledger: Ledger, summary: Mapping[str, Any], session: Session) -> str:
-    """Why a run is not complete, and what to do."""
+def _problem(ledger: Ledger, summary: Mapping[str, Any], session: Session, stopped: bool) -> str:
+    """Why a run is not complete, and what to do. stopped: whether an episode of this session is not over."""
     again = "run the same command to go on"
     left = summary["planned_episodes"] - sum(
         count for status, count in summary["statuses"].items() if status not in (*UNFINISHED, "not_started")
@@ -333,6 +341,9 @@ def _problem(ledger: Ledger, summary: Mapping[str, Any], session: Session) -> st
         return f"{ledger.fault}; {many}; once that is mended, {again}"
     if ledger.interrupted:
         return f"interrupted; {many}; {again}"
+    if not stopped:
+        without = "--again, the command of the run" if session.again else "--limit, the same command"
+        return f"{many}; without {without} plays them"
     if ledger.spent:
         spent = (
             f"the limit of cost, {session.max_cost:g}, is reached (at most {ledger.spent_at_most:.4f} spent)"
@@ -341,8 +352,4 @@ def _problem(ledger: Ledger, summary: Mapping[str, Any], session: Session) -> st
     if ledger.failures:
         common, count = ledger.failures.most_common(1)[0]
         return f"calls failed ({count} times: {common}); {many}; {again}"
-    if session.again:
-        return f"{many}; the command of the run, without --again, plays them"
-    if session.limit is not None:
-        return f"{many}; without --limit, the same command plays them"
     return f"{many}; {again}"

@@ -33,7 +33,7 @@ def load_runs(folders: Sequence[str | Path]) -> list[StoredRun]:
         runs = [load_run(path) for path in run_folders(folder)]
         if not runs:
             raise ValueError(
-                f"{folder} holds no run: expected {EPISODES} with {SUMMARY} or {RUN}, or a run of "
+                f"{folder} holds no run: expected {EPISODES} with {SUMMARY} or {RUN}, {RUN} with logs, or a run of "
                 f"the published reference ({reference.SUMMARY}), there or in its subfolders"
             )
         found.update({run.path.resolve(): run for run in runs})

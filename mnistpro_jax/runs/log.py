@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -19,6 +20,7 @@ Event = dict[str, Any]
 Check = Callable[[Event], object]
 """Raises ValueError, KeyError or TypeError for an event that cannot be used."""
 END = "end"
+_TAIL = 2**14  # bytes of a log's end that are read first
 
 
 class LogError(ValueError):
@@ -52,9 +54,10 @@ class EventLog:
             line = json.dumps(event, ensure_ascii=True, allow_nan=False).encode() + b"\n"
             size = self._file.tell()
             try:
-                written = self._file.write(line)
-                if written != len(line):
-                    raise OSError(28, os.strerror(28), str(self.path))
+                # What did not fit is tried once more: only that says why (a full disk, a quota, a limit of size).
+                written = self._file.write(line) or 0
+                if written < len(line) and self._file.write(line[written:]) != len(line) - written:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError as error:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file.fileno(), size)
@@ -95,3 +98,29 @@ def read_events(path: Path, check: Check | None = None, mend: bool = False) -> l
             ) from None
         events.append(event)
     return events
+
+
+def last_event(path: Path) -> Event | None:
+    """The last whole event of a log, read from the file's end; None where there is none yet.
+
+    Raises LogError, naming the file, where that line is no event.
+    """
+    with path.open("rb") as file:
+        size, length = file.seek(0, os.SEEK_END), _TAIL
+        while True:
+            file.seek(max(0, size - length))
+            # What stands behind the last line break was torn, or is being written.
+            *lines, _ = file.read(length).split(b"\n")
+            if len(lines) > 1 or length >= size:
+                break
+            length *= 4
+    if not lines:
+        return None
+    try:
+        event = json.loads(lines[-1])
+        _ = event["event"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogError(
+            f"{path}: its last line is no event of a run ({error}); restore the file, or remove it"
+        ) from None
+    return dict(event)

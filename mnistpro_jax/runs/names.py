@@ -11,7 +11,10 @@ from mnistpro_jax.runs.stored import StoredRun
 
 
 def named_apart(runs: list[StoredRun]) -> list[StoredRun]:
-    """Names that tell runs of one level apart: the setting, then what differs, then the end of the folder's path."""
+    """Names that tell runs of one level apart: the setting, then what differs, then the end of the folder's path.
+
+    The name of an unfinished run says so, so that every table and figure which names it does.
+    """
     groups: dict[tuple[int, str], list[StoredRun]] = collections.defaultdict(list)
     for run in runs:
         groups[run.setting.level, run.setting.label].append(run)
@@ -25,7 +28,12 @@ def named_apart(runs: list[StoredRun]) -> list[StoredRun]:
     for (_, name), paths in alike.items():
         if len(paths) > 1:
             names |= {path: f"{name} ({end})" for path, end in zip(paths, _path_ends(paths), strict=True)}
-    return [dataclasses.replace(run, name=names[run.path]) for run in runs]
+    return [dataclasses.replace(run, name=names[run.path] + _mark(run)) for run in runs]
+
+
+def _mark(run: StoredRun) -> str:
+    missing = run.missing
+    return f" ({missing.mark})" if missing is not None and missing.mark else ""
 
 
 def _path_ends(paths: Sequence[Path]) -> list[str]:

@@ -1,6 +1,7 @@
 """Run folders of our writers: ``episodes.jsonl`` with ``summary.json`` or ``run.json`` beside it.
 
-``mnistpro evaluate --out`` says its settings in the summary, ``mnistpro run --out`` in ``run.json``.
+``mnistpro evaluate --out`` says its settings in the summary, ``mnistpro run --out`` in ``run.json``. The latter's logs
+know more than its ``episodes.jsonl`` where its process died, and all there is where it died early (``runs.logged``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from mnistpro_jax.runs.fields import Fields, check_windows
 from mnistpro_jax.runs.folder import EPISODES, SUMMARY
 from mnistpro_jax.runs.json_files import read_lines, read_object
+from mnistpro_jax.runs.logged import UNFINISHED, Found, has_logs, with_logs
 from mnistpro_jax.runs.records import check_record
 from mnistpro_jax.runs.run_folder import RUN
 from mnistpro_jax.runs.setting import OWN_MEMORY, Setting
@@ -22,12 +24,12 @@ from mnistpro_jax.runs.stored import StoredRun
 
 def is_run(folder: Path) -> bool:
     """Whether this is such a folder."""
-    return (folder / EPISODES).is_file()
+    return (folder / EPISODES).is_file() or has_logs(folder)
 
 
 def load(folder: Path) -> StoredRun:
     """The run in a folder. Raises ValueError, naming file and field, where it cannot be read."""
-    records, uncounted = _read_records(folder / EPISODES)
+    records, uncounted = _read_records(folder)
     summary = read_object(folder / SUMMARY) if (folder / SUMMARY).is_file() else {}
     if (folder / RUN).is_file():
         configuration = read_object(folder / RUN)
@@ -53,20 +55,25 @@ def load(folder: Path) -> StoredRun:
     )
 
 
-def _read_records(path: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """(counted episodes by number, number of others by status) of an ``episodes.jsonl``."""
-    counted: dict[int, dict[str, Any]] = {}
+def _read_records(folder: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """(counted episodes by number, number of others by status) of a folder."""
+    listed: dict[int, Found] = {}
+    for where, record in read_lines(folder / EPISODES) if (folder / EPISODES).is_file() else ():
+        if not isinstance(record, dict) or type(record.get("episode")) is not int:
+            check_record(record, where)
+        if record["episode"] in listed:
+            raise ValueError(f"{where}: episode {record['episode']} is there twice")
+        listed[record["episode"]] = where, record
+    counted: list[dict[str, Any]] = []
     uncounted: collections.Counter[str] = collections.Counter()
-    for where, record in read_lines(path):
-        if isinstance(record, dict) and record.get("correct", "") is None:
-            uncounted[str(record.get("status") or "unfinished")] += 1
+    for _, (where, record) in sorted(with_logs(folder, listed).items()):
+        if record.get("correct", "") is None:
+            uncounted[str(record.get("status") or UNFINISHED)] += 1
             continue
         check_record(record, where)
         _check_values(record, where)
-        if record["episode"] in counted:
-            raise ValueError(f"{where}: episode {record['episode']} is there twice")
-        counted[record["episode"]] = record
-    return [counted[number] for number in sorted(counted)], dict(uncounted)
+        counted.append(record)
+    return counted, dict(uncounted)
 
 
 _SHARES = "stroke_coverage stroke_coverage_readable area_coverage area_coverage_readable".split()

@@ -7,6 +7,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from mnistpro_jax.data.whole_file import named
+
 
 class PictureStore:
     """A folder of PNG files; without a folder, names alone."""
@@ -37,8 +39,9 @@ def _write(target: Path, picture: bytes) -> None:
         return
     unfinished = target.with_name(f".{target.stem}.part")
     try:
-        unfinished.write_bytes(picture)
-        unfinished.replace(target)
+        with named(target):
+            unfinished.write_bytes(picture)
+            unfinished.replace(target)
     except OSError:
         with contextlib.suppress(OSError):
             unfinished.unlink()

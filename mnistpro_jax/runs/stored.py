@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mnistpro_jax.runs.missing import Missing, missing_of
 from mnistpro_jax.runs.outcomes import Outcomes
 from mnistpro_jax.runs.setting import Setting
 
@@ -31,6 +32,17 @@ class StoredRun:
     planned: int | None = None
     control: float | None = None
     writer: str = "mnistpro"
+
+    @property
+    def missing(self) -> Missing | None:
+        """What its accuracy lacks; None for a complete run."""
+        return self.missing_of(self.planned or 0)
+
+    def missing_of(self, planned: int) -> Missing | None:
+        """What the accuracy of a run of ``planned`` episodes lacks; one that has more of them was to have these."""
+        return missing_of(
+            max(planned, len(self.records) + sum(self.uncounted.values())), self.records, self.uncounted
+        )
 
     @property
     def key(self) -> str:

@@ -9,8 +9,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mnistpro_jax.analysis.by_run import MISSING
 from mnistpro_jax.analysis.estimates import mean, proportion
 from mnistpro_jax.analysis.sheet import Column, Row, Sheet
+from mnistpro_jax.runs.missing import Missing
 from mnistpro_jax.runs.stored import StoredRun
 from mnistpro_jax.study.cells import ALL, Cell, Figure, Matrix, MatrixTable
 from mnistpro_jax.worlds.published import PUBLISHED_EPISODES
@@ -51,6 +53,13 @@ class CellStatus:
     differences: tuple[str, ...]
     planned: int
 
+    @property
+    def missing(self) -> Missing | None:
+        """What the run's accuracy lacks; None for a complete run, and without any."""
+        if self.run is None:
+            return None
+        return self.run.missing_of(_planned(self.run, self.planned))
+
 
 def status(matrix: Matrix, table: MatrixTable, runs: Sequence[StoredRun]) -> list[CellStatus]:
     """The state of each cell of a table, in the table's order."""
@@ -63,9 +72,7 @@ def _cell_status(cell: Cell, matrix: Matrix, runs: Sequence[StoredRun]) -> CellS
     for run in runs:
         if _same_axes(cell, run, matrix):
             differences = _differences(cell, run)
-            complete = len(run.records) >= (
-                planned if run.setting.episode_list == "published" else run.planned or 1
-            )
+            complete = len(run.records) >= max(1, _planned(run, planned))
             state = State.CONFOUNDED if differences else State.PRESENT if complete else State.PARTIAL
             found.append(CellStatus(cell, state, run, differences, planned))
     order = list(State)
@@ -80,6 +87,11 @@ def _cell_status(cell: Cell, matrix: Matrix, runs: Sequence[StoredRun]) -> CellS
         default=None,
     )
     return best or CellStatus(cell, State.MISSING, None, (), planned)
+
+
+def _planned(run: StoredRun, published: int) -> int:
+    """Episodes that a run has to count: those of the published list, or as many as it says."""
+    return published if run.setting.episode_list == "published" else run.planned or 0
 
 
 def is_model(name: str, stored: str, matrix: Matrix) -> bool:
@@ -284,6 +296,9 @@ def status_sheet(matrix: Matrix, table: MatrixTable, statuses: Sequence[CellStat
             if one.run.records:
                 row["accuracy"] = proportion(one.run.outcomes.correct)
                 row["steps"] = mean(one.run.outcomes.steps)
+            if one.missing is not None:
+                low, high = one.missing.bounds
+                row |= {"missing": one.missing.missing, "if_wrong": low, "if_right": high}
         printed = figure_for(cell, matrix)
         if printed is not None:
             model, figure = printed
@@ -304,6 +319,7 @@ def status_sheet(matrix: Matrix, table: MatrixTable, statuses: Sequence[CellStat
             Column("state", "state"),
             Column("episodes", "episodes", "count"),
             Column("accuracy", "accuracy", "share"),
+            *(MISSING if any(one.missing for one in statuses) else ()),
             Column("steps", "steps", "number"),
             Column(
                 "published", "published", "share", f"as printed in {matrix.source}" if matrix.source else ""

@@ -14,10 +14,12 @@ import pytest
 from PIL import Image
 
 from mnistpro_jax.analysis import plots
+from mnistpro_jax.analysis.coverage import in_bin, least_seen
 from mnistpro_jax.analysis.report import report
 from mnistpro_jax.analysis.trajectories import canvas_url, replies
 from mnistpro_jax.cli import main
-from mnistpro_jax.runs.load import load_run
+from mnistpro_jax.runs.load import load_run, load_runs
+from mnistpro_jax.worlds.published import PUBLISHED_FIGURES
 from tests.runs import stored
 
 _VOID = {"meta", "link", "img", "input", "br"}
@@ -105,6 +107,9 @@ def test_the_command_writes_everything(
     assert first["windows"] == stored.records(1)[0]["windows"]
     thumb = Image.open(io.BytesIO(base64.b64decode(first["thumb"].split(",")[1])))
     assert thumb.size == (112, 112)
+    # Thumbnails stand in columns as wide as their level's pictures, whatever is written below them.
+    assert re.findall(r'<div class="thumbs" style="--digits:(\d)">', text) == ["1", "1", "2"]
+    assert re.search(r"\.thumbs \{ display: grid; [^}]*112px \* var\(--digits\)", text)
     # One canvas an image, whoever shows it.
     assert len(data["canvases"]) == 4 + 4
 
@@ -117,6 +122,37 @@ def test_runs_of_one_folder_name_are_two_runs(tmp_path: Path, capsys: pytest.Cap
     rows = json.loads(capsys.readouterr().out)["tables"]["swap"]["rows"]
     assert [(row["run"], row["episodes"]) for row in rows] == [("planner (r1/x)", 7), ("planner (r2/x)", 4)]
     assert re.findall(r'<details data-run="([^"]*)"', page_file.read_text()) == ["0", "1"]
+
+
+def test_an_unfinished_run_is_drawn_as_one(tmp_path: Path) -> None:
+    stored.host_folder(tmp_path / "cut", failed=2)
+    stored.host_folder(tmp_path / "whole", failed=0, memory="grid-map")
+    cut, whole = load_runs([tmp_path])
+    marks = ('class="warning"', 'stroke-dasharray="2 4"', 'class="k6"', "missing", "unfinished")
+    page, complete = (report(runs, [], {}, trajectories=0) for runs in ([whole, cut], [whole]))
+    for text, lacks in ((page, True), (complete, False)):
+        body = text.split("</style>")[1]
+        assert [mark in body for mark in marks] == [lacks] * len(marks)
+    assert Page(page).svgs == Page(complete).svgs == 5
+    # The dashed line goes from 3 of 7 right to 5 of 7, whatever was drawn before it.
+    (line,) = re.findall(r"<line [^>]*stroke-dasharray=\"2 4\"", page)
+    (top,), (bottom,) = (re.findall(rf'{name}="([\d.]+)"', line) for name in ("y2", "y1"))
+    height = 320 - 12 - 44  # of the plot, less what stands above and below
+    assert (float(bottom) - float(top)) / height == pytest.approx(2 / 7, abs=1e-3)
+    assert "accuracy of all 7 lies between 42.9 % (all missing wrong) and 71.4 % (all missing right)" in page
+
+
+def test_everything_drawn_has_its_name_on_the_page(tmp_path: Path) -> None:
+    run = load_run(stored.host_folder(tmp_path / "a", failed=0))
+    page = report([run], [], {}, trajectories=0)
+    said = re.sub(r"<title>.*?</title>", "", page)  # what shows on hovering alone is no name
+    for number, figure in enumerate(PUBLISHED_FIGURES[1], start=1):
+        assert f"<li><b>{number}</b>{figure.model}, {figure.setting}:" in said
+        assert f">{number}</text>" in said
+    # None of the four groups has five episodes: each that has any is named with their number.
+    counts = [int(in_bin(least_seen(run.outcomes), k).sum()) for k in range(4)]
+    few = ", ".join(f"{25 * k} to {25 * k + 25} ({count})" for k, count in enumerate(counts) if 0 < count < 5)
+    assert few and f"Not drawn, with fewer than 5 episodes: {run.name}: {few}." in said
 
 
 def test_what_a_model_replied_cannot_break_the_page(tmp_path: Path) -> None:
@@ -167,7 +203,7 @@ def test_canvases_survive_their_png() -> None:
 def test_replies_of_a_torn_log(tmp_path: Path) -> None:
     folder = stored.host_folder(tmp_path / "a")
     log = folder / "log" / "0000.jsonl"
-    log.write_text(log.read_text()[:-10])
+    log.write_text("\n".join(log.read_text().splitlines()[:-1])[:-10])
     record = stored.records(1)[0]
     assert replies(folder, record) == [*(f"reply {step} </script><b>" for step in range(3)), ""]
     assert replies(tmp_path / "nowhere", record) == []
@@ -181,3 +217,6 @@ def test_axes_place_values_where_they_belong() -> None:
     assert [text for _, text in steps.ticks] == ["1", "2", "5", "10", "20"]
     svg = plots.stacked_bars([("a<b", (1, 0, 3))], ("x", "y", "z"))
     assert "a&lt;b" in svg and svg.count("<rect") == 2 and "x: 1 of 4 (25.0%)" in svg
+    # Long names differ at their ends, which stay.
+    ends = [plots.stacked_bars([("m" * 60 + end, (1,))], ("x",)) for end in ("one", "two")]
+    assert ends[0].split("<title>")[0] != ends[1].split("<title>")[0]

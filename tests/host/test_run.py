@@ -15,11 +15,13 @@ import pytest
 
 from mnistpro_jax.cli import main
 from mnistpro_jax.host.contract import Decision, Status
+from mnistpro_jax.host.episode_log import read_log
 from mnistpro_jax.host.forecast import forecast
 from mnistpro_jax.host.memory import MEMORIES
 from mnistpro_jax.host.messages import count_pictures, texts_of
 from mnistpro_jax.host.prices import Price
 from mnistpro_jax.host.world import HostWorld
+from mnistpro_jax.runs.load import load_run
 from mnistpro_jax.runs.outcomes import Outcomes
 from mnistpro_jax.runs.records import read_episodes
 from tests.host.conftest import EPISODES
@@ -178,6 +180,10 @@ def test_two_kills_cost_at_most_the_calls_under_way(tmp_path: Path, undisturbed:
                 )
             )
             assert process[-1].wait(300) == -signal.SIGKILL
+            # Until the next session lists them anew, the episodes that are over are in the logs alone.
+            logs = map(read_log, (out / "log").iterdir())
+            over = sum(bool(events) and events[-1]["event"] == "end" for events in logs)
+            assert len(load_run(out).records) == over
         assert main(asking(server, out)) == 0
     assert NEEDED <= server.count <= NEEDED + 2 * CONCURRENCY
     assert summary_of(out) == undisturbed
@@ -217,11 +223,18 @@ def test_a_fault_of_all_is_said_and_mended(
     assert summary_of(tmp_path) == undisturbed
 
 
-def test_a_part_of_the_list_first(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
+def test_a_part_of_the_list_first(
+    tmp_path: Path, undisturbed: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     with FakeServer(walker(STEPS)) as server:
         assert main(asking(server, tmp_path, "--limit", "2")) == 0
         assert server.count == 2 * STEPS
-        assert summary_of(tmp_path)["statuses"]["not_started"] == EPISODES - 2
+        summary = summary_of(tmp_path)
+        assert summary["statuses"]["not_started"] == EPISODES - 2
+        printed = capsys.readouterr().err
+        assert "without --limit" in printed and "error" not in printed
+        low, high = (summary["missing"][f"accuracy_if_{word}"] for word in ("wrong", "right"))
+        assert low == 2 * summary["accuracy"] / EPISODES and high == low + (EPISODES - 2) / EPISODES
         assert main(asking(server, tmp_path)) == 0
     assert summary_of(tmp_path) == undisturbed
 
@@ -259,6 +272,8 @@ def test_the_limit_of_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert "raise --max-cost" in capsys.readouterr().err
         summary = summary_of(out)
         assert summary["statuses"]["budget_spent"] > 0
+        missing = summary["missing"]
+        assert missing["unfinished"] and missing["not_over"] == EPISODES - summary["episodes"] > 0
         assert summary["cost"] == pytest.approx(0.2 * server.count) and 1 < summary["cost"] <= 4
         assert main(asking(server, out, "--price-file", str(prices), "--max-cost", "100")) == 0
     assert server.count == NEEDED

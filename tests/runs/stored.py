@@ -71,11 +71,12 @@ def records(level: int, scripts: Sequence[Script] = SCRIPTS) -> list[Record]:
 def evaluate_folder(folder: Path, level: int = 1, agent: str = "planner", **changes: Any) -> Path:
     """As ``mnistpro evaluate --out`` leaves it (what analysis reads of it)."""
     folder.mkdir(parents=True)
-    write_jsonl(folder / "episodes.jsonl", records(level, changes.pop("scripts", SCRIPTS)))
+    listed = records(level, changes.pop("scripts", SCRIPTS))
+    write_jsonl(folder / "episodes.jsonl", listed)
     summary = {
         "agent": agent,
         "level": level,
-        "episodes": len(SCRIPTS),
+        "episodes": len(listed),
         "episode_list": "published",
         "control_accuracy": 0.99,
         "source": "mnist",
@@ -112,6 +113,9 @@ def host_folder(folder: Path, level: int = 1, failed: int = 2, **config: Any) ->
             {"event": "turn", "step": step, "attempt": 1, "text": f"reply {step} </script><b>"}
             for step in range(record["steps"])
         ]
+        if number < len(listed) - failed:
+            bare = {name: value for name, value in record.items() if name != "cost"}
+            lines.append({"event": "end", "status": record["status"], "record": bare})
         (folder / "log" / f"{number:04d}.jsonl").write_text(
             "".join(json.dumps(line) + "\n" for line in lines)
         )

@@ -261,8 +261,15 @@ def test_the_command_fills_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(command) == 0
     assert "1 missing" in capsys.readouterr().out
     assert main([*command, "--dry-run", "--assume-steps", "3", "--json"]) == 0
-    (forecast,) = json.loads(capsys.readouterr().out)["cells"]
+    found = json.loads(capsys.readouterr().out)
+    (forecast,) = found["cells"]
     assert (forecast["calls"], forecast["pictures"]) == (300, 300)
+    # Nobody knows what it costs without prices, one cell or all.
+    assert found["all"] == {name: forecast[name] for name in found["all"]}
+    assert found["all"]["cost"] is None and main([*command, "--dry-run"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines() if line.startswith("all")] == [
+        "-"
+    ]
     assert not runs.exists()
     assert main([*command, "--run"]) == 0
     assert "1 present" in capsys.readouterr().out
