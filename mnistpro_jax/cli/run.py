@@ -65,6 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a further attempt sees the same request, or also its failed reply and a word on it (default: repeat)",
     )
     words.add_argument(
+        "--parser",
+        choices=("plain", "published"),
+        default="plain",
+        help="how a reply is read: plain, strict where an answer would have to be guessed; or by the published rules, "
+        "further attempts included (default: plain)",
+    )
+    words.add_argument(
         "--system",
         choices=("system", "user"),
         default="system",

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mnistpro_jax.host.capped import capped
 from mnistpro_jax.host.contract import (
     COUNTED,
     UNFINISHED,
@@ -83,6 +84,8 @@ class Attempts:
                 if decision.status == Status.OK:
                     return dataclasses.replace(decision, attempts=len(failed) + 1) if failed else decision
                 failed.append(decision)
+                if decision.final:
+                    break
         except (StopRun, OSError, LogError) as error:
             self._ledger.stop(error if isinstance(error, StopRun) else StopRun(_said(error)))
             return self._came_to(Decision(Status.CANCELLED))
@@ -134,7 +137,7 @@ class Attempts:
         ledger = self._ledger
         if ledger.stopped:  # while a retry waited
             return Decision(Status.CANCELLED)
-        decision = ledger.told(turn, await self._policy.act(turn))
+        decision = capped(ledger.told(turn, await self._policy.act(turn)))
         if decision.status == Status.API_ERROR:
             self._log.error(turn, decision)
             ledger.failed(decision)

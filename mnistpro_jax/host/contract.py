@@ -121,7 +121,7 @@ class Decision:
     action "reply" is the answer. thought, place: what the memory keeps of it (``place``: {"coords": [x, y], "features":
     text}). problem: what was wrong, for people. usage: tokens. latency_s: seconds from request to reply. attempts:
     replies that this turn took. details: anything else worth keeping in the log (JSON). failure: with the status
-    API_ERROR, what it says of other calls; None: nothing.
+    API_ERROR, what it says of other calls; None: nothing. final: with UNPARSEABLE, no further attempt is made.
     """
 
     status: Status
@@ -136,6 +136,7 @@ class Decision:
     attempts: int = 1
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     failure: Failure | None = None
+    final: bool = False
 
     def __post_init__(self) -> None:
         acts = self.action in (*MOVES, ANSWER, REPLY)

@@ -209,6 +209,8 @@ def _reply_fields(decision: Decision) -> dict[str, Any]:
         "usage": _usage_fields(decision.usage),
         "latency_s": round(decision.latency_s, 6),
     }
+    if decision.final:
+        fields["final"] = True
     if decision.details:
         fields["details"] = dict(decision.details)
     return fields
@@ -252,6 +254,7 @@ def decision_of(event: Mapping[str, Any]) -> Decision:
         usage=Usage(**event["usage"]),
         latency_s=event["latency_s"],
         details=event.get("details", {}),
+        final=event.get("final", False),
     )
 
 

@@ -1,9 +1,10 @@
 """From the text of a reply to an action. Strict where it matters: an answer is read, never guessed.
 
 What counts: the JSON objects of the reply, wherever they stand (prose around them, code fences, lists, one object
-inside another). Text that a model marks as its thinking (``<think> ... </think>``) does not count. Among several
-objects that name an action, the last one does. Capitals do not matter, nor do synonyms that can mean one thing only
-("north" for up, "submit" for answer). An object that contradicts itself names no action.
+inside another), those that have the shape of a tool's call included. Text that a model marks as its thinking
+(``<think> ... </think>``) does not count. Among several objects that name an action, the last one does. Capitals do not
+matter, nor do synonyms that can mean one thing only ("north" or "go up" for up, "submit" for answer). An object that
+contradicts itself names no action. ``published_parser`` reads by the published rules instead.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mnistpro_jax.host.contract import ANSWER, MOVES, Decision, Status, Turn, sendable
+from mnistpro_jax.host.problems import BARE_NUMBER
 
 _DIRECTIONS = {
     **{move: move for move in MOVES},
@@ -23,12 +25,19 @@ _DIRECTIONS = {
     **dict.fromkeys(("leftward", "leftwards", "west"), "left"),
     **dict.fromkeys(("rightward", "rightwards", "east"), "right"),
 }
+_MOVING = ("move", "go")
+_PHRASE = re.compile(rf"(?:{'|'.join(_MOVING)})[\s_-]+(?:to the )?([a-z]+)")
 _ANSWERS = (ANSWER, "submit")
+_ARGUMENTS = ("arguments", "parameters", "input")
 _VALUE_KEYS = ("value", "answer", "digit", "digits")
 _WORDS = {
     word: digit for digit, word in enumerate("zero one two three four five six seven eight nine".split())
 }
+_THOUGHT = "</think>"
 _THINKING = re.compile(r"<(think|thinking|thought)>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_NUMBER = re.compile(
+    r"\W*(?:(?:the |my )?(?:final )?(?:answer|digits?)\W*(?:is|are)?\W*)?\d(?:[\s,]*\d)*\W*", re.IGNORECASE
+)
 # A JSON object begins like this; braces of prose and formulas mostly do not.
 _BEGINNING = re.compile(r'\{\s*"')
 
@@ -69,15 +78,13 @@ def parse_reply(text: str, digits: int = 1, *, num_classes: int = 10, moves_allo
     text: the reply. digits: how many an answer has. num_classes: each digit is 0 .. num_classes - 1. moves_allowed:
     False where the protocol asks for an answer alone. Never raises for any text.
     """
-    shown = _THINKING.sub(" ", text)
-    # Some servers hold the opening tag back.
-    shown = shown[max(0, shown.lower().rfind("</think>")) :]
+    shown = without_thinking(text)
     if not shown.strip():
         return Parsed(
             problem="the reply is empty" if not text.strip() else "the reply is nothing but thinking"
         )
     last: Parsed | None = None
-    problem = "the reply holds no JSON object"
+    problem = BARE_NUMBER if _NUMBER.fullmatch(shown) else "the reply holds no JSON object"
     for found in _objects(shown):
         if isinstance(found, str):
             problem = found
@@ -91,6 +98,14 @@ def parse_reply(text: str, digits: int = 1, *, num_classes: int = 10, moves_allo
         else:
             problem = read.problem or problem
     return last or Parsed(problem=problem)
+
+
+def without_thinking(text: str) -> str:
+    """A reply's text without what its model marks as thinking."""
+    shown = _THINKING.sub(" ", text)
+    # Some servers hold the opening tag back.
+    found = shown.lower().rfind(_THOUGHT)
+    return shown if found < 0 else shown[found + len(_THOUGHT) :]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any] | str]:
@@ -154,6 +169,10 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read(found: dict[str, Any], digits: int, num_classes: int, moves_allowed: bool) -> Parsed:
+    try:
+        found = _called(found)
+    except _ContradictionError as error:
+        return Parsed(problem=str(error))
     if "action" not in found:
         inner = [_read(value, digits, num_classes, moves_allowed) for value in _inner_objects(found)]
         acting = [read for read in inner if read.action is not None]
@@ -166,24 +185,53 @@ def _read(found: dict[str, Any], digits: int, num_classes: int, moves_allowed: b
         return Parsed(problem=problems[-1] if problems else "the JSON object has no key 'action'")
     action = _word(found["action"])
     thought = found.get("thought")
-    place = _place(found.get("spatial_map"))
+    place = map_entry(found.get("spatial_map"))
     kept: dict[str, Any] = {
         "thought": sendable(thought) if isinstance(thought, str) else None,
         "place": place,
     }
-    direction = _word(found.get("direction"))
     if action in _ANSWERS:
         answer, problem = _answer(found, digits, num_classes)
         return Parsed(problem=problem) if answer is None else Parsed(ANSWER, answer, **kept)
-    if action == "move" or action in _DIRECTIONS:
+    if action in _MOVING or _direction(action) in MOVES:
         if not moves_allowed:
             return Parsed(problem="a move where an answer is asked for")
-        named = {_DIRECTIONS.get(word, word) for word in (action, direction) if word and word != "move"}
+        words = (action, _word(found.get("direction")))
+        named = {_direction(word) for word in words if word and word not in _MOVING}
         if len(named) != 1 or not named <= set(MOVES):
             said = found.get("direction")
             return Parsed(problem=f"a move with direction {said!r}; expected {', '.join(MOVES)}")
         return Parsed(named.pop(), **kept)
     return Parsed(problem=f"unknown action {found['action']!r}")
+
+
+def _called(found: dict[str, Any]) -> dict[str, Any]:
+    """An object in the shape of a tool's call as the object of the protocol that it means; others as they are."""
+    name = found.get("name")
+    given = [found[key] for key in _ARGUMENTS if key in found]
+    if "action" in found or not isinstance(name, str) or len(given) != 1:
+        return found
+    arguments = given[0]
+    if isinstance(arguments, str):
+        try:
+            decoder = json.JSONDecoder(object_pairs_hook=_without_twins, strict=False)
+            arguments = decoder.decode(arguments.strip() or "{}")
+        except _ContradictionError:
+            raise
+        except (ValueError, RecursionError):
+            return found
+    if not isinstance(arguments, dict):
+        return found
+    if "action" in arguments and _word(arguments["action"]) != _word(name):
+        raise _ContradictionError(f"a call of {name!r} with another action, {arguments['action']!r}")
+    return {**arguments, "action": name}
+
+
+def _direction(word: str) -> str:
+    """The direction that a word or a phrase means; itself where it means none."""
+    phrase = _PHRASE.fullmatch(word)
+    word = word if phrase is None else phrase.group(1)
+    return _DIRECTIONS.get(word, word)
 
 
 def _inner_objects(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -194,7 +242,7 @@ def _inner_objects(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _word(value: Any) -> str:
-    return value.strip().lower() if isinstance(value, str) else ""
+    return value.strip().rstrip(".!").rstrip().lower() if isinstance(value, str) else ""
 
 
 def _answer(
@@ -242,7 +290,7 @@ def _digits(value: Any, digits: int, num_classes: int) -> tuple[int, ...] | None
     return read if max(read) < num_classes else None
 
 
-def _place(value: Any) -> Mapping[str, Any] | None:
+def map_entry(value: Any) -> Mapping[str, Any] | None:
     """This turn's entry of a map: an object, or the last one of a list; None where it is neither, or has no place."""
     if isinstance(value, list) and value:
         value = value[-1]

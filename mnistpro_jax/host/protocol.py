@@ -28,6 +28,7 @@ from typing import Any
 
 from mnistpro_jax.host.contract import ANSWER, Decision, Message
 from mnistpro_jax.host.memory import UNBOUNDED, Memory
+from mnistpro_jax.host.parser import without_thinking
 from mnistpro_jax.host.prompts import PromptPack
 
 VERSION = 1
@@ -111,9 +112,9 @@ class Protocol:
             messages = self._ruled(*self._window_parts(past, picture, canvas))
         if self.retry == "explain":
             for reply in failed:
-                word = _text(self._say("turn.retry"))
-                if reply.strip():
-                    messages += [_assistant(reply), _user(word)]
+                word, said = _text(self._say("turn.retry")), _unthought(reply)
+                if said:
+                    messages += [_assistant(said), _user(word)]
                 else:
                     # Servers refuse an empty text, and some of them two messages of one role in a row.
                     messages[-1] = _user(*messages[-1]["content"], word)
@@ -229,10 +230,14 @@ class Protocol:
 
 
 def _said(decision: Decision) -> str:
-    """A reply as it came; in its place, for agents that do not speak, the protocol's JSON of the action."""
-    if decision.text.strip():
-        return decision.text
-    return action_json(decision)
+    """A reply as it came, but for its thinking; for agents that do not speak, the protocol's JSON of the action."""
+    return _unthought(decision.text) or action_json(decision)
+
+
+def _unthought(text: str) -> str:
+    """A reply as it is sent again, or "": providers ask for it without the thinking, which may be long."""
+    shown = without_thinking(text)
+    return text if shown == text and text.strip() else shown.strip()
 
 
 def action_json(decision: Decision) -> str:

@@ -23,7 +23,7 @@ from mnistpro_jax.host.dry_run import DryRun, unfinished
 from mnistpro_jax.host.forecast import forecast
 from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.memory import horizon_of, memory_of
-from mnistpro_jax.host.models import UNNAMED, ModelChoice, choose_model, make_policy
+from mnistpro_jax.host.models import PARSERS, UNNAMED, ModelChoice, choose_model, make_policy
 from mnistpro_jax.host.prices import Price, load_price
 from mnistpro_jax.host.prompts import DEFAULT, load_pack
 from mnistpro_jax.host.protocol import Protocol
@@ -60,7 +60,8 @@ class RunRequest:
     model: see ``models``. level, episodes, source, split, seed, window, stride, budget, outline: as of
     ``evaluation.EvaluationRequest``. memory, horizon: see ``memory``; None: the configuration's own. attempts, retry,
     warning, detail: see ``protocol.Protocol``. prompts: name or file of a prompt pack. enlarge: whole factor of the
-    pictures. system: who says the rules, see ``protocol.Protocol``. temperature ... extra_body: see
+    pictures. system: who says the rules, see ``protocol.Protocol``. parser: what reads a reply, a
+    key of ``models.PARSERS``. temperature ... extra_body: see
     ``models.chat_settings.ChatSettings``.
 
     out: the folder. driver: one of ``DRIVERS``. concurrency: episodes at a time. max_cost: no call begins that might
@@ -90,6 +91,7 @@ class RunRequest:
     prompts: str = DEFAULT
     enlarge: int = 1
     system: str = "system"
+    parser: str = "plain"
     temperature: float | None = None
     reasoning_effort: str | None = None
     max_tokens: int | None = None
@@ -143,7 +145,7 @@ def plan_of(request: RunRequest) -> Plan:
     price = _price(request, choice)
     world = _world(request, choice.name if choice.kind == "agent" else "random")
     talk = _protocol(request, world)
-    policy = make_policy(choice, world, moves_allowed=not talk.memory.full_image)
+    policy = make_policy(choice, world, moves_allowed=not talk.memory.full_image, parser=request.parser)
     sittings = GlimpseSittings(world.seen_by(policy), talk, request.enlarge)
     config = _config(request, choice, talk, len(world))
     return Plan(
@@ -172,6 +174,8 @@ def _check(request: RunRequest) -> None:
             raise ValueError(f"{name} is {getattr(request, name)}; expected 1 or more")
     if request.driver not in DRIVERS:
         raise ValueError(f"driver is {request.driver!r}; expected one of {', '.join(DRIVERS)}")
+    if request.parser not in PARSERS:
+        raise ValueError(f"parser is {request.parser!r}; expected one of {', '.join(PARSERS)}")
     if not set(request.again) <= set(AGAIN):
         raise ValueError(f"again is {', '.join(request.again)}; expected some of {', '.join(AGAIN)}")
     if request.max_cost is not None and request.price_file is None:
@@ -264,6 +268,7 @@ def _config(request: RunRequest, choice: ModelChoice, talk: Protocol, episodes: 
         "enlarge": request.enlarge,
         "detail": request.detail,
         "system": None if request.system == "system" else request.system,
+        "parser": None if request.parser == "plain" else request.parser,
         "temperature": request.temperature,
         "reasoning_effort": request.reasoning_effort,
         "max_tokens": request.max_tokens,

@@ -51,8 +51,11 @@ def with_logs(folder: Path, listed: dict[int, Found]) -> dict[int, Found]:
                 f"{path}: its last line ends another episode than {number}; restore the file, or remove it"
             )
         known = listed.get(number, (None, {}))[1]
-        same = {**known, "cost": None} == {**record, "cost": None}
-        found[number] = str(path), {**record, "cost": known.get("cost") if same else None}
+        # What the list alone knows of a record holds for the same record.
+        same = {name: value for name, value in known.items() if name in record and name != "cost"} == {
+            name: value for name, value in record.items() if name != "cost"
+        }
+        found[number] = str(path), {**known, **record} if same else {**record, "cost": None}
     return found
 
 

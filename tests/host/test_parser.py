@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mnistpro_jax.host.contract import MOVES
 from mnistpro_jax.host.parser import parse_reply
+from mnistpro_jax.host.problems import BARE_NUMBER
 
 UP = '{"action": "move", "direction": "up"}'
 SEVEN = '{"action": "answer", "value": "7"}'
@@ -49,6 +50,18 @@ def test_answers(text: str, digits: int, answer: tuple[int, ...]) -> None:
         f"[{UP}]",
         f'{{"response": {UP}}}',
         '{"action": "up"}',
+        '{"action": "go", "direction": "up"}',
+        '{"action": "go up"}',
+        '{"action": "Move up."}',
+        '{"action": "move", "direction": "up."}',
+        '{"action": "move", "direction": "go up"}',
+        '{"action": "go to the north"}',
+        '{"name": "move", "arguments": {"direction": "up"}}',
+        '{"name": "move", "arguments": "{\\"direction\\": \\"up\\"}"}',
+        '{"name": "go_up", "parameters": {}}',
+        '{"type": "function", "function": {"name": "move", "arguments": "{\\"direction\\": \\"up\\"}"}}',
+        '{"tool_calls": [{"function": {"name": "up", "arguments": ""}}]}',
+        '<tool_call>{"name": "move", "arguments": {"Direction": "UP", "thought": "t"}}</tool_call>',
         '{"action": "MOVE", "direction": "North"}',
         '{"action": "move", "direction": "upwards", "value": null}',
         f"The set {{1, 2}} and \\frac{{a}}{{b}}, so: {UP}",
@@ -162,3 +175,36 @@ def test_what_is_remembered_can_be_sent_again() -> None:
     )
     assert parsed.thought == "x ?"
     assert parsed.place == {"coords": [0, 1], "features": "?"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "move", "arguments": {"direction": "up", "action": "answer"}}',
+        '{"name": "move", "arguments": "{\\"direction\\": \\"up\\", \\"direction\\": \\"down\\"}"}',
+        '{"name": "move", "arguments": "up"}',
+        '{"name": "move", "arguments": [1]}',
+        '{"name": "move"}',
+        '{"name": "up", "arguments": {}, "parameters": {}}',
+        '{"action": "go up", "direction": "down"}',
+        '{"action": "go"}',
+        '{"action": "go up and answer"}',
+        '{"action": "no up"}',
+    ],
+)
+def test_calls_and_phrases_that_say_nothing(text: str) -> None:
+    assert parse_reply(text).action is None
+
+
+def test_a_call_answers() -> None:
+    call = json.dumps({"name": "answer", "arguments": json.dumps({"value": "07", "thought": "seen"})})
+    parsed = parse_reply(call, 2)
+    assert (parsed.answer, parsed.thought) == ((0, 7), "seen")
+
+
+@pytest.mark.parametrize(
+    "text", ["7", " 7.", "The answer is 7", "**Answer: 7**", "7, 3", "<think>x</think>7"]
+)
+def test_a_bare_number_is_named(text: str) -> None:
+    assert parse_reply(text).problem == BARE_NUMBER
+    assert parse_reply(f"I see 7 strokes. {text}?").problem != BARE_NUMBER

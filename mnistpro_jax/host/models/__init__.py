@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mnistpro_jax.host.contract import HostPolicy
+from mnistpro_jax.host.contract import Decision, HostPolicy
 from mnistpro_jax.host.models.chat_settings import PROVIDERS, ChatSettings
 from mnistpro_jax.host.parser import read_glimpse
+from mnistpro_jax.host.published_parser import read_published
 
 if TYPE_CHECKING:
     from mnistpro_jax.host.world import HostWorld
@@ -72,13 +74,21 @@ def choose_model(text: str, *, ask: bool = True, **chat: Any) -> ModelChoice:
     return ModelChoice(kind, name)
 
 
-def make_policy(choice: ModelChoice, world: HostWorld, moves_allowed: bool = True) -> HostPolicy:
-    """The model, ready to act in a world of glimpses.
+PARSERS: Mapping[str, Callable[..., Decision]] = {"plain": read_glimpse, "published": read_published}
+"""What reads a reply of the glimpse protocol, by name."""
+
+
+def make_policy(
+    choice: ModelChoice, world: HostWorld, moves_allowed: bool = True, parser: str = "plain"
+) -> HostPolicy:
+    """The model, ready to act in a world of glimpses. parser: a key of ``PARSERS``.
 
     Raises ValueError for an unknown script or agent or a missing key, FileNotFoundError for a folder that holds no
     run, ImportError where the SDK is missing.
     """
-    reader = functools.partial(read_glimpse, num_classes=world.env.num_classes, moves_allowed=moves_allowed)
+    reader = functools.partial(
+        PARSERS[parser], num_classes=world.env.num_classes, moves_allowed=moves_allowed
+    )
     if choice.chat is not None:
         from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 
