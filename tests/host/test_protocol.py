@@ -151,6 +151,39 @@ def test_further_attempts() -> None:
     assert more[2]["content"] == "what?"
 
 
+def test_an_empty_reply_is_not_sent_again() -> None:
+    """Servers refuse an empty text, and some of them two messages of one role in a row."""
+    for system in ("system", "user"):
+        chosen = protocol("image-only", retry="explain", system=system)
+        plain, told_of = (
+            chosen.messages(PAST, "now"),
+            chosen.messages(PAST, "now", None, ["", "<think>up</think>", " "]),
+        )
+        assert [message["role"] for message in told_of] == [message["role"] for message in plain]
+        assert len(told_of[-1]["content"]) == len(plain[-1]["content"]) + 3
+
+
+def test_the_rules_may_be_the_users() -> None:
+    for memory in MEMORIES:
+        chosen = protocol(memory, system="user")
+        first, *_ = chosen.messages(PAST, "now", "fused")
+        assert first["role"] == "user" and first["content"][0]["text"] == chosen.rules()
+    with pytest.raises(ValueError, match="expected one of system, user"):
+        protocol("image-only", system="developer")
+
+
+def test_thinking_is_not_sent_again() -> None:
+    thought = '<think>{"action": "answer"} or not</think>\nUp. '
+    past = [dataclasses.replace(PAST[0], decision=dataclasses.replace(PAST[0].decision, text=thought))]
+    messages = protocol("natural").messages(past, "now")
+    assert messages[1]["content"] == "Up."
+    explained = protocol("image-only", retry="explain").messages([], "now", None, [thought])
+    assert explained[-2]["content"] == "Up."
+    # A reply that was nothing else is said in the protocol's words.
+    only = [dataclasses.replace(PAST[0], decision=dataclasses.replace(PAST[0].decision, text="<think>up"))]
+    assert "action" in protocol("natural").messages(only, "now")[1]["content"]
+
+
 def test_horizons() -> None:
     with pytest.raises(ValueError, match="1 or more"):
         horizon_of(memory_of("image-only"), 0)

@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 
 from mnistpro_jax.runs.log import LogError
-from mnistpro_jax.runs.run_folder import RunFolder
+from mnistpro_jax.runs.run_folder import RunFolder, digest_of
 
 CONFIG = {"model": "scripted:clumsy", "level": 1, "horizon": 4, "temperature": None}
+
+
+def answered(folder: Path, *events: dict[str, Any]) -> None:
+    """A reply in the folder's first log."""
+    lines = [json.dumps(event) for event in ({"event": "start"}, *events, {"event": "turn"})]
+    (folder / "log" / "0000.jsonl").write_text("\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -27,7 +33,7 @@ CONFIG = {"model": "scripted:clumsy", "level": 1, "horizon": 4, "temperature": N
 )
 def test_a_changed_configuration_is_refused(tmp_path: Path, change: dict[str, Any], expected: str) -> None:
     with RunFolder(tmp_path, CONFIG, {"concurrency": 1}):
-        pass
+        answered(tmp_path)
     with RunFolder(tmp_path, CONFIG, {"concurrency": 2}):  # of the session, may change
         pass
     before = (tmp_path / "run.json").read_bytes()
@@ -36,6 +42,36 @@ def test_a_changed_configuration_is_refused(tmp_path: Path, change: dict[str, An
     assert expected in str(error.value)
     assert (tmp_path / "run.json").read_bytes() == before
     assert [session["concurrency"] for session in json.loads(before)["sessions"]] == [1, 2]
+
+
+def test_a_configuration_that_nobody_has_answered_binds_nothing(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, CONFIG, {}):
+        log = tmp_path / "log" / "0000.jsonl"
+        log.write_text('{"event": "start"}\n{"event": "error"}\n')
+    with RunFolder(tmp_path, CONFIG, {}):
+        assert log.exists()  # the same one: what went wrong stays on record
+    with RunFolder(tmp_path, {**CONFIG, "horizon": 5}, {}):
+        assert not log.exists()
+        answered(tmp_path)
+    assert json.loads((tmp_path / "run.json").read_text())["config"]["horizon"] == 5
+    with pytest.raises(LogError, match="horizon = 5"), RunFolder(tmp_path, CONFIG, {}):
+        pass
+
+
+def test_fields_that_may_change_are_kept_on_record(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, CONFIG, {}):
+        answered(tmp_path)
+    for _ in range(2):
+        with RunFolder(tmp_path, {**CONFIG, "temperature": 1.0}, {}, {"temperature"}) as folder:
+            assert folder.changed == {"temperature": 1.0}
+            assert folder.digests == {digest_of(CONFIG), digest_of({**CONFIG, "temperature": 1.0})}
+    stored = json.loads((tmp_path / "run.json").read_text())
+    assert stored["config"] == CONFIG and stored["again"] == [{"temperature": 1.0}]
+    changed = {**CONFIG, "temperature": 1.0, "level": 2}
+    with pytest.raises(LogError, match="level"), RunFolder(tmp_path, changed, {}, {"temperature"}):
+        pass
+    with RunFolder(tmp_path, CONFIG, {}) as folder:
+        assert not folder.changed and len(folder.digests) == 2
 
 
 def _hold(path: str, ready: Any, release: Any) -> None:
