@@ -281,7 +281,7 @@ class _Progress:
 
         Holds nothing that a resumed run would have otherwise (no clock). statuses: episodes by status; "not_started"
         ones are those without a call. missing: what the accuracy lacks (``runs.missing``), null for a complete run.
-        calls, tokens and cost: of all replies, those of episodes that do not count included.
+        calls, failed_attempts, tokens and cost: of all replies, those of episodes that do not count included.
         """
         ledger, planned = self.ledger, self._plan.units
         statuses = collections.Counter(record["status"] for record in records)
@@ -299,7 +299,7 @@ class _Progress:
                 "not_started": planned - len(records) - left_out,
             },
             "calls": ledger.calls,
-            "failed_attempts": sum(record["failed_attempts"] for record in records),
+            "failed_attempts": ledger.problems.total(),
             "input_tokens": ledger.usage.input_tokens,
             "output_tokens": ledger.usage.output_tokens,
             "cached_tokens": ledger.usage.cached_tokens,

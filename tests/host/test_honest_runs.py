@@ -351,6 +351,7 @@ def test_cut_replies_are_played_again_with_more_room(
         assert server.count == asked + 3 * cut
         summary = summary_of(tmp_path)
         assert summary["statuses"]["truncated"] == 0 and summary["statuses"]["ok"] == EPISODES
+        assert summary["failed_attempts"] == sum(summary["problems"].values()) == cut
         assert summary["calls"] == server.count  # those of the earlier attempts are paid for, and counted
         assert summary["settings"] == [
             {"changed": {"max_tokens": 500}, "episodes": cut},
