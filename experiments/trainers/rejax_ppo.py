@@ -6,12 +6,14 @@ fused canvas as one vector and knows nothing of digits: the published reward tea
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
 
 from experiments.trainers.curve import Curve, options
 from experiments.trainers.measure import played
+from mnistpro_jax import data
 from mnistpro_jax.adapters import gymnax as adapter
 from mnistpro_jax.env.environment import EnvParams
 from mnistpro_jax.registration import make
@@ -37,16 +39,20 @@ def train(
     *,
     episodes: int = 1000,
     split: str = "train",
+    images: int | None = None,
     **changes: Any,
 ) -> None:
     """Train for so many steps; the curve gets a point, of so many test episodes, after each of ``evaluations`` parts.
 
-    split: what to train on. changes: other settings for rejax than ``SETTINGS``.
+    split: what to train on. images: the first so many of it alone, None for all. changes: other settings for rejax
+    than ``SETTINGS``.
     """
     from rejax import PPO
 
+    dataset = data.load("mnist", split)
+    few = dataclasses.replace(dataset, images=dataset.images[:images], labels=dataset.labels[:images])
     env, params = adapter.make(
-        "MnistPro-L1-v0", split=split, observation="canvas", keep_final_observation=False
+        "MnistPro-L1-v0", dataset=few, observation="canvas", keep_final_observation=False
     )
     _, test = make("MnistPro-L1-v0", split="test", observation="canvas")
     settings = {**SETTINGS, **changes}
@@ -85,8 +91,11 @@ def train(
 
 def main() -> None:
     """The command."""
-    arguments = options(__doc__.splitlines()[0], 1_000_000, "7 minutes").parse_args()
-    train(arguments.steps, arguments.evaluations, arguments.seed, Curve("rejax PPO", arguments.out))
+    parser = options(__doc__.splitlines()[0], 1_000_000, "7 minutes")
+    parser.add_argument("--images", type=int, default=None, help="train on the first N images alone")
+    given = parser.parse_args()
+    curve = Curve("rejax PPO", given.out)
+    train(given.steps, given.evaluations, given.seed, curve, images=given.images)
 
 
 if __name__ == "__main__":
