@@ -8,6 +8,8 @@ from mnistpro_jax.host.contract import Decision
 
 LONGEST = 256 * 1024
 """Characters of a text that are kept, of its beginning and its end; some 64,000 tokens."""
+_LINE = 1_000
+"""Of what was wrong, which may repeat a part of the reply."""
 
 
 def capped(decision: Decision) -> Decision:
@@ -17,8 +19,11 @@ def capped(decision: Decision) -> Decision:
         name: _shortened(value) if isinstance(value, str) else value
         for name, value in decision.details.items()
     }
+    place = None
+    if decision.place is not None:
+        place = {**decision.place, "features": _shortened(decision.place["features"])}
     texts = (decision.text, decision.thought or "", *map(str, decision.details.values()))
-    if max(map(len, texts)) <= LONGEST:
+    if max(map(len, texts)) <= LONGEST and place == decision.place and len(decision.problem or "") <= _LINE:
         return decision
     if len(decision.text) > LONGEST:
         details["left_out"] = len(decision.text) - LONGEST
@@ -26,6 +31,8 @@ def capped(decision: Decision) -> Decision:
         decision,
         text=_shortened(decision.text),
         thought=None if decision.thought is None else _shortened(decision.thought),
+        place=place,
+        problem=None if decision.problem is None else decision.problem[:_LINE],
         details=details,
     )
 

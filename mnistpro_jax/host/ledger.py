@@ -61,6 +61,7 @@ class Ledger:
     _reserved: float = 0.0
     _dearest: float = 0.0
     _in_a_row: int = 0
+    _heard: int = 0
     _understood: int = 0
     _furthest: int = -1
     _beyond: set[int] = dataclasses.field(default_factory=set)
@@ -93,7 +94,7 @@ class Ledger:
 
     def begin(self, turn: Turn) -> tuple[Status | None, float]:
         """Before a call: why it must not begin (None: it may), and what was set aside for it."""
-        if not self.keep_going and self.calls >= _SILENT and not self._understood:
+        if not self.keep_going and self._heard >= _SILENT and not self._understood:
             self.stop(StopRun(self._nothing_is_understood()))
         if self.max_cost is not None and self.estimated_calls and self.max_tokens is None:
             self.stop(
@@ -120,7 +121,7 @@ class Ledger:
     def _nothing_is_understood(self) -> str:
         kinds = "; ".join(commonest(self.problems, 2))
         return (
-            f"none of the first {self.calls} replies says what to do ({kinds}); look at them, or give --keep-going to "
+            f"none of the first {self._heard} replies says what to do ({kinds}); look at them, or give --keep-going to "
             "play on all the same"
         )
 
@@ -148,6 +149,10 @@ class Ledger:
         self.failures[decision.problem or "unknown"] += 1
         self.count_failure(decision)
 
+    def listen_anew(self) -> None:
+        """What was heard so far says nothing of the replies to come: they are asked for in another way."""
+        self._heard = self._understood = 0
+
     def reached(self, step: int) -> None:
         """A request at this step of an episode was answered, in this session or an earlier one."""
         self._furthest = max(self._furthest, step)
@@ -173,6 +178,7 @@ class Ledger:
     def count(self, decision: Decision) -> None:
         """Add a reply, of this session or an earlier one."""
         self.calls += 1
+        self._heard += 1
         self.estimated_calls += not decision.usage.told
         self._understood += decision.status == Status.OK
         if decision.status != Status.OK:
@@ -181,7 +187,8 @@ class Ledger:
 
     def count_failure(self, decision: Decision) -> None:
         """Add what a call took that failed within its reply, of this session or an earlier one."""
-        self._add(decision)
+        # Of most failures nobody says what they took, and most took nothing: what is not told does not count.
+        self._add(dataclasses.replace(decision, usage=dataclasses.replace(decision.usage, told=True)))
 
     def _add(self, decision: Decision) -> None:
         usage = decision.usage

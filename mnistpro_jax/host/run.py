@@ -207,6 +207,8 @@ class _Progress:
             elif log.begun_again:
                 begun_again.add(number)
         going_on = bool(begun_again)
+        if self._session.again:
+            self.ledger.listen_anew()
         for number, (log, played) in finished.items():
             # Where some of them are not over since they were begun again, this command goes on with those.
             if played.status in self._session.again and number < self.limit and not going_on:

@@ -122,9 +122,7 @@ def _evaluate_setting(summary: dict[str, Any], path: Path) -> tuple[Setting, int
     return setting, summary.get("seed"), summary.get("episodes")
 
 
-_SAME_SETTING = (
-    "model level memory horizon window stride budget outline source split episode_list episodes seed".split()
-)
+_SAME_SETTING = "model level memory horizon window stride budget outline source split episode_list episodes seed model_seed".split()
 _WORDS = "prompts_sha256"  # shortened: it is there to tell packs apart
 
 
@@ -132,6 +130,7 @@ def _host_setting(
     configuration: dict[str, Any], summary: dict[str, Any], folder: Path
 ) -> tuple[Setting, int | None, int | None]:
     """The setting of a run of ``mnistpro run``; what its configuration leaves out may be in its summary."""
+    again = configuration.get("again")
     configuration = configuration.get("config", configuration)
     if not isinstance(configuration, dict):
         raise ValueError(f"{folder / RUN}: field 'config' is no object")
@@ -142,6 +141,9 @@ def _host_setting(
         for name, value in configuration.items()
         if name not in _SAME_SETTING and value is not None
     ]
+    if again:
+        # Some of its episodes were played with other settings: it is a repeat of no run that was played in one way.
+        others.append(("again", json.dumps(again)))
     horizon = configuration.get("horizon")
     setting = Setting(
         model=get.text("model"),

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
-from mnistpro_jax.runs.folder import PICTURES
+from mnistpro_jax.runs.folder import EPISODES, PICTURES
 from mnistpro_jax.runs.json_files import write_json
 from mnistpro_jax.runs.log import LogError, read_events
 from mnistpro_jax.runs.picture_store import PictureStore
@@ -83,7 +83,7 @@ class RunFolder:
         if described.exists():
             before = read_run(self.path)
             sessions = before["sessions"]
-            if has_replies(self.path):
+            if has_replies(self.path) or has_results(self.path):
                 config, again = before["config"], before["again"]
                 self.changed = changes(config, self._config, described, self._may_change)
                 if self.changed and self.changed not in again:
@@ -147,6 +147,12 @@ def has_replies(folder: Path) -> bool:
     """Whether anybody has answered in a run: from then on its configuration holds. Raises LogError for a broken log."""
     logs = sorted((folder / LOG).glob("*.jsonl"))
     return any(event["event"] in _ANSWERED for log in logs for event in read_events(log))
+
+
+def has_results(folder: Path) -> bool:
+    """Whether a folder lists episodes, which outlive their logs in a copy without these."""
+    listed = folder / EPISODES
+    return listed.is_file() and listed.stat().st_size > 0
 
 
 def changes(

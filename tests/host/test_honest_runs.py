@@ -365,6 +365,16 @@ def test_cut_replies_are_played_again_with_more_room(
         assert server.count == summary["calls"] and summary_of(tmp_path) == summary
 
 
+def test_nothing_but_cut_replies_does_not_stop_those_with_more_room(tmp_path: Path) -> None:
+    """None of the first 15 replies said what to do; those to come are asked for in another way."""
+    cut = chat("so lon", finish="length")
+    with FakeServer(lambda body, number: walker(2)(body, number) if "max_tokens" in body else cut) as server:
+        assert main(asking(server, tmp_path, "--keep-going")) == 0
+        assert server.count == 3 * EPISODES > 15
+        assert main(asking(server, tmp_path, "--again", "truncated", "--max-tokens", "500")) == 0
+    assert summary_of(tmp_path)["statuses"]["ok"] == EPISODES
+
+
 def test_playing_again_goes_on_after_an_interrupt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut = chat("so lon", finish="length")
     strike: list[int] = []

@@ -58,6 +58,14 @@ def test_a_configuration_that_nobody_has_answered_binds_nothing(tmp_path: Path) 
         pass
 
 
+def test_results_without_their_logs_bind_as_well(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, CONFIG, {}):
+        pass
+    (tmp_path / "episodes.jsonl").write_text("{}\n")
+    with pytest.raises(LogError, match="horizon = 4"), RunFolder(tmp_path, {**CONFIG, "horizon": 5}, {}):
+        pass
+
+
 def test_fields_that_may_change_are_kept_on_record(tmp_path: Path) -> None:
     with RunFolder(tmp_path, CONFIG, {}):
         answered(tmp_path)
