@@ -11,6 +11,7 @@ anew), never a wrong answer. Needs the extra: pip install "mnistpro_jax[inspect]
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from mnistpro_jax import data
 from mnistpro_jax.evaluation.request import EvaluationRequest, check
 from mnistpro_jax.host.attempts import Played, sit_through
-from mnistpro_jax.host.contract import COUNTED, Message, Reader, Status, Turn, Usage
+from mnistpro_jax.host.contract import COUNTED, Failure, Message, Reader, Status, Turn, Usage
 from mnistpro_jax.host.episode_log import EpisodeLog
 from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.ledger import Ledger
@@ -28,12 +29,14 @@ from mnistpro_jax.host.models.finish_reasons import meaning
 from mnistpro_jax.host.parser import read_glimpse
 from mnistpro_jax.host.prompts import DEFAULT, load_pack
 from mnistpro_jax.host.protocol import Protocol
+from mnistpro_jax.host.retries import Retries
 from mnistpro_jax.host.world import host_world
 
 try:
     from inspect_ai import Epochs, Task, task
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.model import (
+        CachePolicy,
         ChatMessage,
         ChatMessageAssistant,
         ChatMessageSystem,
@@ -45,6 +48,7 @@ try:
         ModelOutput,
         get_model,
     )
+    from inspect_ai.model._generate_config import active_generate_config
     from inspect_ai.scorer import (
         Score,
         Scorer,
@@ -60,6 +64,7 @@ except ImportError as error:
     raise ImportError('the Inspect task needs Inspect: pip install "mnistpro_jax[inspect]"') from error
 
 _RECORD = "mnistpro_record"
+_RETRIES = 5  # where nobody says how many, as in `mnistpro run`
 
 
 @task
@@ -123,7 +128,7 @@ def explore(sittings: GlimpseSittings) -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         policy = InspectPolicy(get_model(), reader)
-        ledger = Ledger()
+        ledger = Ledger(retries=policy.retries)
         number = int(state.metadata["episode"])
         played = await sit_through(sittings.sit(number), policy, ledger, EpisodeLog(number))
         _raise_faults(played, ledger)
@@ -189,14 +194,28 @@ class InspectPolicy(TextPolicy):
         self._model = model
         self.messages: list[ChatMessage] = []
         self.output: ModelOutput | None = None
+        self._failed = False
+
+    @property
+    def retries(self) -> Retries:
+        """Of a reply that is a failure, as often as Inspect makes a call again that fails without one."""
+        most = self._setting("max_retries")
+        return Retries(most=_RETRIES if most is None else most)
 
     async def reply(self, turn: Turn) -> Reply:
         """One call through Inspect, with its retries, limits and cache."""
         request = as_inspect(turn.messages)
-        self.output = output = await self._model.generate(request)
+        self.output = output = await self._model.generate(request, cache=self._cache(turn))
+        if output.choices:
+            self.messages = [*request, output.message]
+        reply = self._read_output(output)
+        self._failed = reply.status == Status.API_ERROR
+        return dataclasses.replace(reply, failure=Failure(passing=True)) if self._failed else reply
+
+    @staticmethod
+    def _read_output(output: ModelOutput) -> Reply:
         if not output.choices:
             return Reply("", status=Status.API_ERROR, problem=output.error or "no reply")
-        self.messages = [*request, output.message]
         usage = Usage()
         if output.usage is not None:
             usage = Usage(
@@ -213,6 +232,24 @@ class InspectPolicy(TextPolicy):
         text = output.completion or ("called" if output.message.tool_calls else "")
         status, problem = meaning(output.stop_reason, text)
         return Reply(output.completion, usage, status, problem)
+
+    def _cache(self, turn: Turn) -> bool | CachePolicy:
+        """The user's cache, with the attempt as part of what is asked.
+
+        A further attempt sends the same request; it is there to hear something else. So is a retry after a reply that
+        was a failure, which Inspect has put into the cache by then.
+        """
+        wanted = self._setting("cache")
+        if not wanted or self._failed:
+            return False
+        policy = wanted if isinstance(wanted, CachePolicy) else CachePolicy()
+        scopes = {**policy.scopes, "mnistpro_attempt": str(turn.attempt)}
+        return policy.model_copy(update={"scopes": scopes})
+
+    def _setting(self, name: str) -> Any:
+        """A field of the configuration that calls have, as ``Model.generate`` merges it; nothing public says it."""
+        active = getattr(active_generate_config(), name)
+        return getattr(self._model.config, name) if active is None else active
 
 
 def _is_refusal(message: ChatMessageAssistant) -> bool:
