@@ -5,8 +5,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import importlib
 import inspect
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,12 @@ def test_a_failure_in_the_cache_is_not_final(tmp_path: Path, monkeypatch: pytest
         log = evaluate(tmp_path, respond, {"cache": True}, episodes=1)
         assert log.samples[0].scores["exact"].answer == "7"
     assert len(calls) == 3
+
+
+def test_inspect_finds_the_task() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    (module,) = project["entry-points"]["inspect_ai"].values()
+    assert importlib.import_module(module).mnist_pro is mnist_pro
 
 
 INSPECTS_OWN = set(
