@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="DIR",
-        help="a run, or a folder of runs: of `evaluate --out`, `run --out`, or of the published reference",
+        help="a run, or a folder of runs: of `evaluate --out`, `run --out`, of the published reference, or logs of "
+        "Inspect",
     )
     parser.add_argument(
         "--html", type=Path, default=None, metavar="FILE", help="write the report, one file, here"

@@ -12,7 +12,7 @@ from mnistpro_jax.analysis.sheet import Sheet
 from mnistpro_jax.cli.options import LARGEST_LEVEL, whole
 from mnistpro_jax.cli.terminal import INTERRUPTED, note, stdout
 from mnistpro_jax.data.whole_file import whole_file
-from mnistpro_jax.runs.load import load_run, run_folders
+from mnistpro_jax.runs.load import run_folders, runs_at
 from mnistpro_jax.runs.missing import Missing
 from mnistpro_jax.runs.names import named_apart
 from mnistpro_jax.runs.stored import StoredRun
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder",
         type=Path,
         metavar="DIR",
-        help="folder of runs, ours or the published reference's; it may be empty",
+        help="folder of runs, ours or the published reference's, or of logs of Inspect; it may be empty",
     )
     what = parser.add_argument_group("which cells")
     what.add_argument(
@@ -132,7 +132,7 @@ def _runs(folder: Path) -> list[StoredRun]:
     loaded = []
     for path in run_folders(folder):
         try:
-            loaded.append(load_run(path))
+            loaded += runs_at(path)
         except ValueError as error:
             note(f"left out: {error}")
     return named_apart(loaded)

@@ -11,29 +11,32 @@ anew), never a wrong answer. Needs the extra: pip install "mnistpro_jax[inspect]
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
-from mnistpro_jax import data
-from mnistpro_jax.evaluation.request import EvaluationRequest, check
 from mnistpro_jax.host.attempts import Played, sit_through
-from mnistpro_jax.host.contract import COUNTED, Message, Reader, Status, Turn, Usage
+from mnistpro_jax.host.contract import COUNTED, Failure, Message, Reader, Status, Turn, Usage
 from mnistpro_jax.host.episode_log import EpisodeLog
 from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.ledger import Ledger
-from mnistpro_jax.host.memory import UNBOUNDED, horizon_of, memory_of
+from mnistpro_jax.host.memory import UNBOUNDED
+from mnistpro_jax.host.models import PARSERS
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
 from mnistpro_jax.host.models.finish_reasons import meaning
 from mnistpro_jax.host.parser import read_glimpse
-from mnistpro_jax.host.prompts import DEFAULT, load_pack
-from mnistpro_jax.host.protocol import Protocol
-from mnistpro_jax.host.world import host_world
+from mnistpro_jax.host.prompts import DEFAULT
+from mnistpro_jax.host.retries import Retries
+from mnistpro_jax.host.run_glimpse import RunRequest, glimpses, shown_config
+from mnistpro_jax.runs.inspect_logs import CONFIG, RECORD
 
 try:
     from inspect_ai import Epochs, Task, task
+    from inspect_ai._util.error import PrerequisiteError
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.model import (
+        CachePolicy,
         ChatMessage,
         ChatMessageAssistant,
         ChatMessageSystem,
@@ -45,6 +48,7 @@ try:
         ModelOutput,
         get_model,
     )
+    from inspect_ai.model._generate_config import active_generate_config
     from inspect_ai.scorer import (
         Score,
         Scorer,
@@ -56,10 +60,19 @@ try:
         stderr,
     )
     from inspect_ai.solver import Generate, Solver, TaskState, solver
+    from inspect_ai.util import LimitExceededError
+    from rich.markup import escape
 except ImportError as error:
     raise ImportError('the Inspect task needs Inspect: pip install "mnistpro_jax[inspect]"') from error
 
-_RECORD = "mnistpro_record"
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    int | None: "a whole number",
+    str: "text",
+    str | None: "text",
+}
+_RETRIES = 5  # where nobody says how many, as in `mnistpro run`
 
 
 @task
@@ -68,32 +81,37 @@ def mnist_pro(
     memory: str = "image-only",
     horizon: str | int | None = None,
     episodes: str | int = "published",
+    source: str = "mnist",
+    split: str = "test",
     seed: int = 0,
     window: int = 64,
     stride: int = 32,
+    budget: int | None = None,
+    outline: bool = True,
     attempts: int = 3,
+    retry: str = "repeat",
+    warning: bool = True,
+    detail: str | None = None,
     prompts: str = DEFAULT,
+    enlarge: int = 1,
+    system: str = "system",
+    parser: str = "plain",
     votes: int = 1,
 ) -> Task:
     """MNIST-PRO as an Inspect task; a sample is an episode.
 
     horizon: pictures, or "all". episodes: "published", or how many to draw. votes: epochs whose answers vote for one
-    answer an episode. Others as of ``mnistpro run``.
+    answer an episode. Others as of ``run_glimpse.RunRequest``. Raises Inspect's PrerequisiteError, which it shows
+    without a traceback, where they make no sense.
     """
-    chosen = memory_of(memory)
-    request = EvaluationRequest(
-        level=level,
-        agent="random",
-        episodes=None if episodes == "published" else int(episodes),
-        seed=seed,
-        window=window,
-        stride=stride,
-        budget=1 if chosen.full_image else None,
-    )
-    check(request)
-    world = host_world(request, data.load(request.source, request.split))
-    wanted = UNBOUNDED if horizon == "all" else None if horizon is None else int(horizon)
-    talk = Protocol(world.rules, chosen, horizon_of(chosen, wanted), load_pack(prompts), attempts)
+    options = dict(locals())  # before anything else has a name: an option is declared above and nowhere else
+    try:
+        epochs = _whole("votes", options.pop("votes"))
+        request = _request(options)
+        sittings = glimpses(request)
+    except (ValueError, OSError, ImportError) as error:
+        raise PrerequisiteError(escape(f"mnist_pro: {error}")) from error
+    world = sittings.world
     samples = [
         Sample(
             id=number,
@@ -105,33 +123,57 @@ def mnist_pro(
     ]
     return Task(
         dataset=MemoryDataset(samples, name=f"mnist-pro level {level}"),
-        solver=explore(GlimpseSittings(world, talk)),
+        solver=explore(sittings, parser),
         scorer=exact(),
-        epochs=Epochs(votes, [vote()]) if votes > 1 else None,
-        metadata={"level": level, "memory": memory, "horizon": talk.horizon, "prompts": talk.prompts.digest},
+        epochs=Epochs(epochs, [vote()]) if epochs > 1 else None,
+        metadata={CONFIG: shown_config(request, sittings.protocol, len(world))},
     )
 
 
+def _request(options: dict[str, Any]) -> RunRequest:
+    """The options of the task as those of ``mnistpro run``. Raises ValueError for a value of another kind."""
+    horizon, episodes = options["horizon"], options["episodes"]
+    given = {
+        **options,
+        "horizon": UNBOUNDED if horizon == "all" else horizon,
+        "episodes": None if episodes == "published" else episodes,
+    }
+    kinds = get_type_hints(RunRequest)
+    for name, value in given.items():
+        # Inspect reads -T values as YAML; true is a whole number to Python, and none here.
+        if not isinstance(value, kinds[name]) or (isinstance(value, bool) and kinds[name] is not bool):
+            word = {"horizon": ", or 'all'", "episodes": ", or 'published'"}.get(name, "")
+            raise ValueError(f"{name} is {options[name]!r}; expected {_KINDS[kinds[name]]}{word}")
+    return RunRequest(model="inspect", **given)
+
+
+def _whole(name: str, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} is {value!r}; expected a whole number, 1 or more")
+    return value
+
+
 @solver
-def explore(sittings: GlimpseSittings) -> Solver:
+def explore(sittings: GlimpseSittings, parser: str = "plain") -> Solver:
     """Play the sample's episode with the model that Inspect was given."""
     reader = functools.partial(
-        read_glimpse,
+        PARSERS[parser],
         num_classes=sittings.world.env.num_classes,
         moves_allowed=not sittings.protocol.memory.full_image,
     )
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         policy = InspectPolicy(get_model(), reader)
-        ledger = Ledger()
+        ledger = Ledger(retries=policy.retries)
         number = int(state.metadata["episode"])
         played = await sit_through(sittings.sit(number), policy, ledger, EpisodeLog(number))
-        _raise_faults(played, ledger)
         if policy.messages:
             state.messages = policy.messages
         if policy.output is not None:
             state.output = policy.output
-        state.metadata[_RECORD] = played.record
+        # Before anything is raised, so that the log knows how far the episode came, and why no further.
+        state.metadata[RECORD] = played.record | _fault(ledger)
+        _raise_faults(played, ledger)
         return state
 
     return solve
@@ -142,7 +184,9 @@ def exact() -> Scorer:
     """Whether all digits are right; the answer is kept for votes, coverage and steps for reading."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        record = state.metadata[_RECORD]
+        record = state.metadata.get(RECORD)
+        if record is None or record["correct"] is None:  # a limit of the sample, or --score-on-error
+            raise RuntimeError("the episode did not come to its end, so that there is nothing to score")
         answer = None if record["answer"] is None else "".join(map(str, record["answer"]))
         return Score(
             value=1.0 if record["correct"] else 0.0,
@@ -189,14 +233,28 @@ class InspectPolicy(TextPolicy):
         self._model = model
         self.messages: list[ChatMessage] = []
         self.output: ModelOutput | None = None
+        self._failed = False
+
+    @property
+    def retries(self) -> Retries:
+        """Of a reply that is a failure, as often as Inspect makes a call again that fails without one."""
+        most = self._setting("max_retries")
+        return Retries(most=_RETRIES if most is None else most)
 
     async def reply(self, turn: Turn) -> Reply:
         """One call through Inspect, with its retries, limits and cache."""
         request = as_inspect(turn.messages)
-        self.output = output = await self._model.generate(request)
+        self.output = output = await self._model.generate(request, cache=self._cache(turn))
+        if output.choices:
+            self.messages = [*request, output.message]
+        reply = self._read_output(output)
+        self._failed = reply.status == Status.API_ERROR
+        return dataclasses.replace(reply, failure=Failure(passing=True)) if self._failed else reply
+
+    @staticmethod
+    def _read_output(output: ModelOutput) -> Reply:
         if not output.choices:
             return Reply("", status=Status.API_ERROR, problem=output.error or "no reply")
-        self.messages = [*request, output.message]
         usage = Usage()
         if output.usage is not None:
             usage = Usage(
@@ -213,6 +271,24 @@ class InspectPolicy(TextPolicy):
         text = output.completion or ("called" if output.message.tool_calls else "")
         status, problem = meaning(output.stop_reason, text)
         return Reply(output.completion, usage, status, problem)
+
+    def _cache(self, turn: Turn) -> bool | CachePolicy:
+        """The user's cache, with the attempt as part of what is asked.
+
+        A further attempt sends the same request; it is there to hear something else. So is a retry after a reply that
+        was a failure, which Inspect has put into the cache by then.
+        """
+        wanted = self._setting("cache")
+        if not wanted or self._failed:
+            return False
+        policy = wanted if isinstance(wanted, CachePolicy) else CachePolicy()
+        scopes = {**policy.scopes, "mnistpro_attempt": str(turn.attempt)}
+        return policy.model_copy(update={"scopes": scopes})
+
+    def _setting(self, name: str) -> Any:
+        """A field of the configuration that calls have, as ``Model.generate`` merges it; nothing public says it."""
+        active = getattr(active_generate_config(), name)
+        return getattr(self._model.config, name) if active is None else active
 
 
 def _is_refusal(message: ChatMessageAssistant) -> bool:
@@ -241,6 +317,13 @@ def as_inspect(messages: Sequence[Message]) -> list[ChatMessage]:
             ]
             made.append(ChatMessageUser(content=parts))
     return made
+
+
+def _fault(ledger: Ledger) -> dict[str, Any]:
+    """What the record of an episode says that a failed call cut off; Inspect's limits of a sample cancel it."""
+    if ledger.fault is None or isinstance(ledger.fault.__cause__, LimitExceededError):
+        return {}
+    return {"status": Status.API_ERROR.value, "problem": str(ledger.fault)}
 
 
 def _raise_faults(played: Played, ledger: Ledger) -> None:

@@ -35,6 +35,7 @@ VERSION = 1
 """Raised whenever the same configuration would say something else to an agent."""
 RETRIES = ("repeat", "explain")
 SYSTEMS = ("system", "user")
+DETAILS = ("low", "high", "auto")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,8 @@ class Protocol:
             raise ValueError(f"attempts is {self.attempts}; expected 1 or more")
         if self.retry not in RETRIES:
             raise ValueError(f"retry is {self.retry!r}; expected one of {', '.join(RETRIES)}")
+        if self.detail not in (None, *DETAILS):
+            raise ValueError(f"detail is {self.detail!r}; expected one of {', '.join(DETAILS)}, or none")
         if self.system not in SYSTEMS:
             raise ValueError(f"system is {self.system!r}; expected one of {', '.join(SYSTEMS)}")
 

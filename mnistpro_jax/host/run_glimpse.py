@@ -60,9 +60,8 @@ class RunRequest:
     model: see ``models``. level, episodes, source, split, seed, window, stride, budget, outline: as of
     ``evaluation.EvaluationRequest``. memory, horizon: see ``memory``; None: the configuration's own. attempts, retry,
     warning, detail: see ``protocol.Protocol``. prompts: name or file of a prompt pack. enlarge: whole factor of the
-    pictures. system: who says the rules, see ``protocol.Protocol``. parser: what reads a reply, a
-    key of ``models.PARSERS``. temperature ... extra_body: see
-    ``models.chat_settings.ChatSettings``.
+    pictures. system: who says the rules, see ``protocol.Protocol``. parser: what reads a reply, a key of
+    ``models.PARSERS``. temperature ... extra_body: see ``models.chat_settings.ChatSettings``.
 
     out: the folder. driver: one of ``DRIVERS``. concurrency: episodes at a time. max_cost: no call begins that might
     lead beyond it, needs price_file. limit: of episodes in this session: the first ones of the list. retries: of a
@@ -161,6 +160,16 @@ def plan_of(request: RunRequest) -> Plan:
     )
 
 
+def glimpses(request: RunRequest) -> GlimpseSittings:
+    """The episodes of a request, as its protocol shows them, for a player who is none of its models.
+
+    Raises as ``run`` does.
+    """
+    _check(request)
+    world = _world(request, "random")
+    return GlimpseSittings(world, _protocol(request, world), request.enlarge)
+
+
 def _drive(driver: str, sittings: GlimpseSittings, policy: HostPolicy) -> Drive:
     if driver == "bridge":
         return functools.partial(bridge.play, sittings, policy)
@@ -247,6 +256,18 @@ def _config(request: RunRequest, choice: ModelChoice, talk: Protocol, episodes: 
     return {
         "model": choice.full_name,
         "server": server,
+        **shown_config(request, talk, episodes),
+        "temperature": request.temperature,
+        "reasoning_effort": request.reasoning_effort,
+        "max_tokens": request.max_tokens,
+        "model_seed": request.model_seed,
+        "extra_body": None if request.extra_body is None else dict(request.extra_body),
+    }
+
+
+def shown_config(request: RunRequest, talk: Protocol, episodes: int) -> dict[str, Any]:
+    """The part of a run's configuration that says what its player is shown and how its replies are read."""
+    return {
         "level": request.level,
         "memory": request.memory,
         "horizon": talk.horizon,
@@ -269,11 +290,6 @@ def _config(request: RunRequest, choice: ModelChoice, talk: Protocol, episodes: 
         "detail": request.detail,
         "system": None if request.system == "system" else request.system,
         "parser": None if request.parser == "plain" else request.parser,
-        "temperature": request.temperature,
-        "reasoning_effort": request.reasoning_effort,
-        "max_tokens": request.max_tokens,
-        "model_seed": request.model_seed,
-        "extra_body": None if request.extra_body is None else dict(request.extra_body),
     }
 
 

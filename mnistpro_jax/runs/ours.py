@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,12 @@ def load(folder: Path) -> StoredRun:
     summary = read_object(folder / SUMMARY) if (folder / SUMMARY).is_file() else {}
     if (folder / RUN).is_file():
         configuration = read_object(folder / RUN)
-        setting, seed, planned = _host_setting(configuration, summary, folder)
+        setting, seed, planned = host_setting(configuration, summary, folder / RUN)
     elif summary:
         setting, seed, planned = _evaluate_setting(summary, folder / SUMMARY)
     else:
         raise ValueError(f"{folder} has neither {SUMMARY} nor {RUN}; the run's settings are in them")
-    for record in records:
-        get = Fields(record, folder / EPISODES, f"episode {record['episode']}")
-        if record["level"] != setting.level:
-            raise get.wrong("level", f"{setting.level}, as the run's settings say")
-        check_windows(record["windows"], setting.window, setting.level, get)
+    check_setting(records, setting, folder / EPISODES)
     return StoredRun(
         name=setting.label,
         path=folder,
@@ -64,9 +61,14 @@ def _read_records(folder: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
         if record["episode"] in listed:
             raise ValueError(f"{where}: episode {record['episode']} is there twice")
         listed[record["episode"]] = where, record
+    return counted_of(with_logs(folder, listed))
+
+
+def counted_of(found: Mapping[int, Found]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """(counted episodes by number, number of others by status). Raises ValueError for a record that cannot be."""
     counted: list[dict[str, Any]] = []
     uncounted: collections.Counter[str] = collections.Counter()
-    for _, (where, record) in sorted(with_logs(folder, listed).items()):
+    for _, (where, record) in sorted(found.items()):
         if record.get("correct", "") is None:
             uncounted[str(record.get("status") or UNFINISHED)] += 1
             continue
@@ -74,6 +76,15 @@ def _read_records(folder: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
         _check_values(record, where)
         counted.append(record)
     return counted, dict(uncounted)
+
+
+def check_setting(records: Sequence[dict[str, Any]], setting: Setting, path: Path) -> None:
+    """Raise ValueError, naming ``path``, for a counted record that is of another world than the run's."""
+    for record in records:
+        get = Fields(record, path, f"episode {record['episode']}")
+        if record["level"] != setting.level:
+            raise get.wrong("level", f"{setting.level}, as the run's settings say")
+        check_windows(record["windows"], setting.window, setting.level, get)
 
 
 _SHARES = "stroke_coverage stroke_coverage_readable area_coverage area_coverage_readable".split()
@@ -122,19 +133,24 @@ def _evaluate_setting(summary: dict[str, Any], path: Path) -> tuple[Setting, int
     return setting, summary.get("seed"), summary.get("episodes")
 
 
-_SAME_SETTING = "model level memory horizon window stride budget outline source split episode_list episodes seed model_seed".split()
+_SAME_SETTING = (
+    *("model", "level", "memory", "horizon", "window", "stride", "budget", "outline", "source", "split"),
+    *("episode_list", "episodes", "seed", "model_seed"),
+)
 _WORDS = "prompts_sha256"  # shortened: it is there to tell packs apart
 
 
-def _host_setting(
-    configuration: dict[str, Any], summary: dict[str, Any], folder: Path
+def host_setting(
+    configuration: dict[str, Any], summary: dict[str, Any], path: Path
 ) -> tuple[Setting, int | None, int | None]:
-    """The setting of a run of ``mnistpro run``; what its configuration leaves out may be in its summary."""
+    """(setting, seed, planned episodes) of a run of ``mnistpro run``; what its configuration leaves out may be in its
+    summary. path: where the configuration is from.
+    """
     again = configuration.get("again")
     configuration = configuration.get("config", configuration)
     if not isinstance(configuration, dict):
-        raise ValueError(f"{folder / RUN}: field 'config' is no object")
-    get = Fields({**summary, **configuration}, folder / RUN)
+        raise ValueError(f"{path}: field 'config' is no object")
+    get = Fields({**summary, **configuration}, path)
     episodes = configuration.get("episodes")
     others = [
         (name, str(value)[:8] if name == _WORDS else value if isinstance(value, str) else json.dumps(value))

@@ -19,8 +19,8 @@ class StoredRun:
 
     records: episodes that count, in the format of ``runs.records``, by number. uncounted: how many others there
     are, by status (infrastructure failures: never scored). planned: how many episodes the run was meant to have, None
-    where it does not say. control: its summary's accuracy on unmasked canvases, None without one. writer: "mnistpro" or
-    "reference".
+    where it does not say. control: its summary's accuracy on unmasked canvases, None without one. writer: "mnistpro",
+    "reference" or "inspect". path: its folder, or its log; of a log with several, the log and the epoch's number.
     """
 
     name: str

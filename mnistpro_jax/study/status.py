@@ -144,7 +144,7 @@ def _same_horizon(cell: Cell, horizon: int | None) -> bool:
 def _differences(cell: Cell, run: StoredRun) -> tuple[str, ...]:
     """In what else a run differs from its cell, whose settings are the defaults where it does not say.
 
-    What a run does not say is taken to agree; `mnistpro run` says all, so that there it is the default.
+    What a run does not say is taken to agree; `mnistpro run` and our task say all, so that there it is the default.
     """
     setting = run.setting
     wanted = _wanted(cell)
@@ -159,7 +159,7 @@ def _differences(cell: Cell, run: StoredRun) -> tuple[str, ...]:
         elif name in others:
             has = others[name]
             differs = has != value and _value(has) != value
-        elif hosted and run.writer == "mnistpro" and name in _unset_by_default():
+        elif hosted and run.writer != "reference" and name in _unset_by_default():
             has, differs = "none", value is not None
         else:
             continue
