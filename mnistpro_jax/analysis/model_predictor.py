@@ -9,7 +9,7 @@ import asyncio
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,10 +169,14 @@ def model_predictor(
     *,
     base_url: str | None = None,
     key_variable: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    query: Mapping[str, str] | None = None,
     concurrency: int = 16,
 ) -> ModelPredictor:
     """A model by its name, as ``mnistpro run --model`` has it. Raises as ``host.models.choose_model`` does."""
-    choice = choose_model(text, base_url=base_url, key_variable=key_variable)
+    choice = choose_model(
+        text, base_url=base_url, key_variable=key_variable, headers=headers or None, query=query or None
+    )
     if choice.chat is None:
         raise ValueError(
             f"model {text!r} is not behind an API; expected a reader or a model such as openai:NAME"

@@ -19,6 +19,7 @@ from mnistpro_jax.analysis.sheet import Sheet, markdown_of
 from mnistpro_jax.analysis.swap import Swap, swap, swap_sheet
 from mnistpro_jax.analysis.tables import print_tables
 from mnistpro_jax.cli.options import whole
+from mnistpro_jax.cli.servers import add_server, server_of
 from mnistpro_jax.cli.terminal import note, progress, stdout
 from mnistpro_jax.data.whole_file import whole_file
 from mnistpro_jax.runs.load import load_runs
@@ -58,10 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="keeps what models answered: none is asked twice",
     )
-    parser.add_argument(
-        "--base-url", default=None, metavar="URL", help="the models' server, as in `mnistpro run`"
-    )
-    parser.add_argument("--key-variable", default=None, metavar="NAME", help="as in `mnistpro run`")
+    add_server(parser.add_argument_group("the server of models among the readers"))
     parser.add_argument(
         "--trajectories",
         type=whole(0),
@@ -155,8 +153,7 @@ def predictors(arguments: argparse.Namespace) -> dict[str, Callable[[], Predicto
                 model_predictor,
                 name,
                 arguments.answers,
-                base_url=arguments.base_url,
-                key_variable=arguments.key_variable,
+                **server_of(arguments),
             )
     return made
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mnistpro_jax.analysis.sheet import Sheet
 from mnistpro_jax.cli.options import LARGEST_LEVEL, whole
+from mnistpro_jax.cli.servers import add_server, server_of
 from mnistpro_jax.cli.terminal import INTERRUPTED, note, stdout
 from mnistpro_jax.data.whole_file import whole_file
 from mnistpro_jax.runs.load import run_folders, runs_at
@@ -77,8 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     doing.add_argument(
         "--assume-steps", type=whole(1), default=None, metavar="N", help="--dry-run: steps an episode takes"
     )
-    doing.add_argument("--base-url", default=None, metavar="URL", help="the server, as in `mnistpro run`")
-    doing.add_argument("--key-variable", default=None, metavar="NAME", help="as in `mnistpro run`")
+    add_server(doing)
+    doing.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="play on where no reply says what to do, as in `mnistpro run`",
+    )
     doing.add_argument(
         "--concurrency", type=whole(1), default=16, metavar="N", help="episodes at a time (default: 16)"
     )
@@ -241,8 +246,8 @@ def _fill(arguments: argparse.Namespace, matrix: Matrix, found: Statuses, other_
     from mnistpro_jax.study import filling
 
     session = {
-        "base_url": arguments.base_url,
-        "key_variable": arguments.key_variable,
+        **server_of(arguments),
+        "keep_going": arguments.keep_going,
         "concurrency": arguments.concurrency,
         "max_cost": arguments.max_cost,
         "price_file": arguments.price_file,

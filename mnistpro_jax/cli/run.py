@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnistpro_jax.cli.options import add_scenes, add_world, whole
+from mnistpro_jax.cli.servers import add_server
 from mnistpro_jax.cli.terminal import INTERRUPTED, CliError, note, stdout
 from mnistpro_jax.host.memory import MEMORIES, UNBOUNDED
 
@@ -95,27 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     asked = parser.add_argument_group("how the model is asked (sent only where given)")
-    asked.add_argument("--base-url", default=None, metavar="URL", help="the server, up to and with /v1")
-    asked.add_argument(
-        "--key-variable", default=None, metavar="NAME", help="the environment's variable that holds the key"
-    )
-    asked.add_argument(
-        "--header",
-        dest="headers",
-        type=_pair,
-        action=_Pairs,
-        default=None,
-        metavar="NAME=VARIABLE",
-        help="a further header, with its value from the environment's VARIABLE; may come several times",
-    )
-    asked.add_argument(
-        "--query",
-        type=_pair,
-        action=_Pairs,
-        default=None,
-        metavar="NAME=VALUE",
-        help="a further parameter of the address, such as api-version=2025-01-01; may come several times",
-    )
+    add_server(asked)
     asked.add_argument("--temperature", type=_number, default=None, metavar="T")
     asked.add_argument("--reasoning-effort", default=None, metavar="NAME", help="such as low, medium, high")
     asked.add_argument("--max-tokens", type=whole(1), default=None, metavar="N", help="of a reply")
@@ -281,24 +262,6 @@ def _horizon(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of pictures, 1 or more, or 'all'")
     return int(text)
-
-
-class _Pairs(argparse.Action):
-    """Collects NAME=VALUE pairs in a dict; a name that comes twice is refused."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
-        found = dict(getattr(namespace, self.dest) or {})
-        name, value = values
-        if name in found:
-            raise argparse.ArgumentError(self, f"{name} comes twice")
-        setattr(namespace, self.dest, {**found, name: value})
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip() or not value.strip() or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name.strip(), value.strip()
 
 
 def _statuses(text: str) -> tuple[str, ...]:

@@ -255,7 +255,7 @@ class InspectPolicy(TextPolicy):
     def _read_output(output: ModelOutput) -> Reply:
         if not output.choices:
             return Reply("", status=Status.API_ERROR, problem=output.error or "no reply")
-        usage = Usage()
+        usage = Usage(told=False)
         if output.usage is not None:
             usage = Usage(
                 output.usage.input_tokens,
