@@ -8,10 +8,10 @@ again: a player that pulls its turns finds each of its acts done and durable whe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from mnistpro_jax.host.capped import capped
+from mnistpro_jax.host.calls import made
 from mnistpro_jax.host.contract import (
     COUNTED,
     UNFINISHED,
@@ -23,8 +23,8 @@ from mnistpro_jax.host.contract import (
     Usage,
 )
 from mnistpro_jax.host.episode_log import EpisodeLog
+from mnistpro_jax.host.journal import Journal
 from mnistpro_jax.host.ledger import Ledger
-from mnistpro_jax.host.retries import with_retries
 from mnistpro_jax.host.sitting import Asking, Sitting
 from mnistpro_jax.runs.log import LogError
 
@@ -65,6 +65,8 @@ class Attempts:
         self._failed_attempts = 0
         self._usage = Usage()
         self._latency = 0.0
+        self._journal = Journal(log, ledger)
+        policy.begin(asking.number, self._journal)
 
     async def decide(self) -> Decision:
         """One turn: attempts until a reply says what to do, from the log where they were made before.
@@ -107,41 +109,36 @@ class Attempts:
         if decision is not None:
             self._policy.remember(turn, decision)
             return decision
-        refusal, reserved = self._ledger.begin(turn)
-        if refusal is not None:
-            return Decision(refusal)
-        try:
+        shown: list[str] = []
+
+        async def act() -> Decision:
             # Before the call, so that a full disk costs nothing.
-            if not self._log.events:
+            if not self._log.begun:
                 self._log.start(self._asking.opening())
-            shown = self._log.keep_pictures(turn)
-            decision = await with_retries(lambda: self._call(turn), self._ledger.retries, self._ledger.pause)
+            shown[:] = self._log.keep_pictures(turn)
+            return await self._policy.act(turn)
+
+        if self._policy.journals:
+            decision = await self._acted(turn, act)
+        else:
+            decision = await made(turn, act, self._ledger, self._log)
+        if decision.status not in UNFINISHED:
             self._refuse_what_cannot_be(decision)
-        except (StopRun, OSError):
+            self._log.turn(turn, decision, self._asking.line(decision), shown)
+        return decision
+
+    async def _acted(self, turn: Turn, act: Callable[[], Awaitable[Decision]]) -> Decision:
+        """What a player did who asks by its journal."""
+        if self._ledger.stopped and not self._log.begun:
+            return Decision(Status.CANCELLED)
+        try:
+            return await act()
+        except (StopRun, OSError, LogError):
             raise
         except Exception as error:
             raise StopRun(
                 f"the agent failed on episode {turn.episode}: {type(error).__name__}: {error}"
             ) from error
-        finally:
-            self._ledger.end(reserved, decision)
-        if decision.status == Status.API_ERROR:
-            self._ledger.given_up(turn, decision)
-        elif decision.status not in UNFINISHED:
-            self._ledger.reached(turn.step)
-            self._log.turn(turn, decision, self._asking.line(decision), shown)
-        return decision
-
-    async def _call(self, turn: Turn) -> Decision:
-        """One call. What failed is in the log as well."""
-        ledger = self._ledger
-        if ledger.stopped:  # while a retry waited
-            return Decision(Status.CANCELLED)
-        decision = capped(ledger.told(turn, await self._policy.act(turn)))
-        if decision.status == Status.API_ERROR:
-            self._log.error(turn, decision)
-            ledger.failed(decision)
-        return decision
 
     def _refuse_what_cannot_be(self, decision: Decision) -> None:
         problem = self._asking.allows(decision)
@@ -149,6 +146,8 @@ class Attempts:
             raise StopRun(f"in episode {self._asking.number} the agent {problem}")
 
     def _count(self, decision: Decision) -> None:
+        if not decision.asked:
+            return
         self._calls += 1
         self._failed_attempts += decision.status != Status.OK
         self._usage += decision.usage
@@ -169,18 +168,21 @@ class Attempts:
                 result = self._result(record)
         self._log.close()
         # Not in the log: prices may change, tokens do not.
-        return Played(self._asking.number, self.status, {**result, "cost": self._ledger.cost_of(self._usage)})
+        usage = self._usage + self._journal.usage
+        return Played(self._asking.number, self.status, {**result, "cost": self._ledger.cost_of(usage)})
 
     def _result(self, record: Callable[[Status], dict[str, Any]]) -> dict[str, Any]:
+        usage = self._usage + self._journal.usage
         return {
             **record(self.status),
             "status": self.status.value,
-            "calls": self._calls,
-            "failed_attempts": self._failed_attempts,
-            "input_tokens": self._usage.input_tokens,
-            "output_tokens": self._usage.output_tokens,
-            "latency_s": round(self._latency, 6),
+            "calls": self._calls + self._journal.replies,
+            "failed_attempts": self._failed_attempts + self._journal.failed,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "latency_s": round(self._latency + self._journal.latency_s, 6),
             "problem": self.problem,
+            **self._policy.record(self._asking.number),
         }
 
 

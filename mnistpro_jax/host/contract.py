@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mnistpro_jax.host.journal import Journal
 
 MOVES = ("up", "down", "left", "right")
 """The moves, in the order of ``types.Kind``."""
@@ -121,7 +124,8 @@ class Decision:
     action "reply" is the answer. thought, place: what the memory keeps of it (``place``: {"coords": [x, y], "features":
     text}). problem: what was wrong, for people. usage: tokens. latency_s: seconds from request to reply. attempts:
     replies that this turn took. details: anything else worth keeping in the log (JSON). failure: with the status
-    API_ERROR, what it says of other calls; None: nothing. final: with UNPARSEABLE, no further attempt is made.
+    API_ERROR, what it says of other calls; None: nothing. final: with UNPARSEABLE, no further attempt is made. asked:
+    whether a reply was paid for; False for a player that keeps a journal, which has the replies.
     """
 
     status: Status
@@ -137,6 +141,7 @@ class Decision:
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     failure: Failure | None = None
     final: bool = False
+    asked: bool = True
 
     def __post_init__(self) -> None:
         acts = self.action in (*MOVES, ANSWER, REPLY)
@@ -165,9 +170,19 @@ class HostPolicy:
     observation: str | None = None
     """The observation mode that ``Turn.observation`` shall have, or None for an agent that lives on the messages."""
 
+    journals: bool = False
+    """Whether it asks by its journal, as often as it likes, so that ``act`` is no call by itself."""
+
+    def begin(self, episode: int, journal: Journal) -> None:
+        """Called before the first turn. journal: of the episode, for a player that ``journals``."""
+
     async def act(self, turn: Turn) -> Decision:
         """One attempt at a turn. Returns a status instead of raising, except ``StopRun``."""
         raise NotImplementedError
+
+    def record(self, episode: int) -> dict[str, Any]:
+        """Own fields of the episode's result; JSON-ready."""
+        return {}
 
     def remember(self, turn: Turn, decision: Decision) -> None:
         """Called on resuming, in order, for every turn that was decided in an earlier session."""

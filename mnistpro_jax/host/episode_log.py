@@ -1,8 +1,9 @@
 """The log of an episode: turns and replies as events, and what a later session finds in the place of calls.
 
-Events: start, turn (one reply), error (a call that failed), end; and again, where the episode begins anew, on purpose
-(what stands before it is kept, and was paid for). "Episode" is what a run calls each of its units, whatever kind of
-sitting it is; what a kind says of itself stands among the fixed fields of start and turn.
+Events: start, turn (one reply), error (a call that failed), end; call, what happens between steps (``journal``); and
+again, where the episode begins anew, on purpose (what stands before it is kept, and was paid for). "Episode" is what a
+run calls each of its units, whatever kind of sitting it is; what a kind says of itself stands among the fixed fields of
+start and turn.
 
 To resume, the episode is played anew with the logged replies in the place of calls: what was paid for is not asked
 again. Each logged turn names what was shown; where the episode that is played anew shows something else, the run stops
@@ -24,6 +25,7 @@ from mnistpro_jax.runs.picture_store import PictureStore
 from mnistpro_jax.runs.run_folder import RunFolder, log_path
 
 AGAIN = "again"
+CALL = "call"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,15 +61,18 @@ class EpisodeLog(EventLog):
         self._pictures = pictures if pictures is not None else PictureStore()
         self._terms = terms
         self._turns: dict[tuple[int, int], Event] = {}
+        self._calls: list[Event] = []
         under = None
         for event in self.events:
             if event["event"] == "turn":
                 self._turns[event["step"], event["attempt"]] = event
+            elif event["event"] == CALL:
+                self._calls.append(event)
             elif event["event"] in ("start", AGAIN):
                 under = event.get("config", under)
                 self._refuse_unknown(under)
             if event["event"] == AGAIN:
-                self._turns, self.changed = {}, event["changed"]
+                self._turns, self._calls, self.changed = {}, [], event["changed"]
         if terms is not None and self.begun_again and under != terms.digest and self.end is None:
             with_ = ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.changed.items())
             raise LogError(
@@ -78,7 +83,7 @@ class EpisodeLog(EventLog):
     @property
     def furthest(self) -> int:
         """The last step at which anybody has answered; -1 without any."""
-        return max((event["step"] for event in self.events if event["event"] == "turn"), default=-1)
+        return max((event["step"] for event in self.events if _is_paid(event)), default=-1)
 
     @property
     def begun_again(self) -> bool:
@@ -92,13 +97,23 @@ class EpisodeLog(EventLog):
                 "run.json, or use another folder"
             )
 
+    @property
+    def begun(self) -> bool:
+        """Whether the episode has been begun."""
+        return bool(self.events)
+
+    @property
+    def calls(self) -> list[Event]:
+        """What happened between steps, in order, since the episode was begun last; see ``journal``."""
+        return list(self._calls)
+
     def replies(self) -> Iterator[Decision]:
         """The replies so far, in order, since the episode was begun last."""
-        return map(decision_of, self._turns.values())
+        return (decision_of(event) for event in (*self._turns.values(), *self._calls) if _is_paid(event))
 
     def all_replies(self) -> Iterator[Decision]:
         """All replies that were paid for, in order."""
-        return (decision_of(event) for event in self.events if event["event"] == "turn")
+        return (decision_of(event) for event in self.events if _is_paid(event))
 
     def failures(self) -> Iterator[Decision]:
         """The calls that failed, in order, with what they took."""
@@ -128,7 +143,7 @@ class EpisodeLog(EventLog):
         """The episode begins anew, under these terms."""
         assert self._terms is not None
         self.append({"event": AGAIN, "config": self._terms.digest, "changed": dict(self._terms.changed)})
-        self._turns, self.changed = {}, self._terms.changed
+        self._turns, self._calls, self.changed = {}, [], self._terms.changed
 
     def keep_pictures(self, turn: Turn) -> list[str]:
         """Store the new pictures of a turn; returns their names."""
@@ -148,6 +163,14 @@ class EpisodeLog(EventLog):
         }
         self.append(event)
         self._turns[turn.step, turn.attempt] = event
+
+    def call(self, turn: Turn, own: Mapping[str, Any], decision: Decision | None = None) -> Event:
+        """Something between two steps. decision: a reply that was paid for."""
+        reply = {} if decision is None else _reply_fields(decision)
+        event = {"event": CALL, "step": turn.step, **own, **reply}
+        self.append(event)
+        self._calls.append(event)
+        return event
 
     def error(self, turn: Turn, decision: Decision) -> None:
         """A call that failed: there is no reply."""
@@ -193,6 +216,10 @@ def check_event(event: Event) -> None:
         _ = {**event["record"]}
     elif kind == "error":
         failure_of(event)
+    elif kind == CALL:
+        _ = event["step"], event["kind"]
+        if "status" in event:
+            decision_of(event)
     elif kind == AGAIN:
         _ = {**event["changed"]}
 
@@ -211,9 +238,18 @@ def _reply_fields(decision: Decision) -> dict[str, Any]:
     }
     if decision.final:
         fields["final"] = True
+    if not decision.asked:
+        fields["asked"] = False
     if decision.details:
         fields["details"] = dict(decision.details)
     return fields
+
+
+def _is_paid(event: Event) -> bool:
+    """Whether an event holds a reply that was asked for."""
+    if event["event"] == CALL:
+        return "status" in event
+    return event["event"] == "turn" and event.get("asked", True) is not False
 
 
 def _usage_fields(usage: Usage) -> dict[str, Any]:
@@ -255,6 +291,7 @@ def decision_of(event: Mapping[str, Any]) -> Decision:
         latency_s=event["latency_s"],
         details=event.get("details", {}),
         final=event.get("final", False),
+        asked=event.get("asked", True),
     )
 
 

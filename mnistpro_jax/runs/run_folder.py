@@ -26,7 +26,7 @@ from mnistpro_jax.runs.picture_store import PictureStore
 RUN = "run.json"
 LOG = "log"
 _LOCK = ".lock"
-_ANSWERED = ("turn", "end")
+_ANSWERED = ("turn", "call", "end")
 
 
 class RunFolder:
