@@ -55,6 +55,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scenes(what)
     add_world(parser)
 
+    what.add_argument(
+        "--harness",
+        choices=("turns", "tools"),
+        default="turns",
+        help="turns: a JSON object a turn; tools: the model looks, moves and answers by calling tools (default: turns)",
+    )
+    tools = parser.add_argument_group("--harness tools")
+    tools.add_argument(
+        "--order-seed",
+        type=whole(0),
+        default=0,
+        metavar="S",
+        help="of the order of the episodes (default: 0)",
+    )
+    tools.add_argument(
+        "--no-counter",
+        dest="counter",
+        action="store_false",
+        help="do not say how many moves are left, as published",
+    )
+    tools.add_argument(
+        "--pictures-in",
+        choices=("user", "tool"),
+        default="user",
+        help="the messages that hold pictures: of the user, after those of the tools, or of the tools, for servers "
+        "that take them there (default: user)",
+    )
     words = parser.add_argument_group("protocol")
     words.add_argument(
         "--attempts", type=whole(1), default=3, metavar="K", help="replies a turn may take (default: 3)"

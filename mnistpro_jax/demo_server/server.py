@@ -22,6 +22,7 @@ from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.demo_server.faults import Fault, FaultDraws, Faults
 from mnistpro_jax.demo_server.player import Player
 from mnistpro_jax.demo_server.spoilt import Sent, before_reply, spoilt
+from mnistpro_jax.demo_server.tools import as_call, check_transcript, offered
 from mnistpro_jax.demo_server.wire import WireError
 
 HOST = "127.0.0.1"
@@ -36,13 +37,17 @@ _DRIP_S = 0.5
 class ServerSettings:
     """port: 0 for any free one. model: the one model that it serves; others are answered with 404, as OpenAI does.
     api_key: what ``Authorization: Bearer`` must hold, None for anything or nothing. images: False for a server that
-    refuses pictures. faults: see ``Faults``."""
+    refuses pictures. faults: see ``Faults``. tools, parallel, pictures_in_tools: whether it calls tools, knows the
+    field ``parallel_tool_calls``, and takes pictures in the messages of tools."""
 
     port: int = 8765
     model: str = MODEL
     api_key: str | None = None
     images: bool = True
     faults: Faults = dataclasses.field(default_factory=Faults)
+    tools: bool = True
+    parallel: bool = True
+    pictures_in_tools: bool = False
 
 
 class Statistics:
@@ -167,6 +172,9 @@ class DemoServer:
         finally:
             self.statistics.end(outcome, pictures, usage)
 
+    def _number(self) -> int:
+        return int(self.statistics.report()["requests"])
+
     def _completion(self, raw: bytes, authorization: str | None) -> tuple[dict[str, Any], int, int]:
         """(a good reply, pictures in the request, the reply's limit of tokens)."""
         key = self.settings.api_key
@@ -184,6 +192,13 @@ class DemoServer:
                 "model_not_found",
                 "model",
             )
+        tools = offered(request)
+        if tools:
+            if not self.settings.tools:
+                raise WireError(400, "this model calls no tools", "unsupported", "tools")
+            if not self.settings.parallel and "parallel_tool_calls" in request:
+                raise WireError(400, "parallel_tool_calls is not known here", "unknown_parameter")
+            check_transcript(request.get("messages") or (), self.settings.pictures_in_tools)
         conversation = read_request(request)
         if not self.settings.images:
             raise WireError(
@@ -193,12 +208,15 @@ class DemoServer:
         text = self.player.decide(conversation).text
         self.statistics.thought(time.perf_counter() - began)
         body = wire.completion(
-            self.statistics.report()["requests"],
+            self._number(),
             self.settings.model,
             text,
             prompt_characters=len(conversation.text),
             pictures=len(conversation.pictures),
         )
+        if tools:
+            choice = body["choices"][0]
+            choice["message"], choice["finish_reason"] = as_call(self._number(), text), "tool_calls"
         limit = request.get("max_completion_tokens") or request.get("max_tokens") or 1024
         return body, len(conversation.pictures), limit
 

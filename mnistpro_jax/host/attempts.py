@@ -105,10 +105,10 @@ class Attempts:
         return turn
 
     async def _attempt(self, turn: Turn) -> Decision:
-        decision = self._log.logged(turn)
-        if decision is not None:
-            self._policy.remember(turn, decision)
-            return decision
+        logged = self._log.logged(turn)
+        if logged is not None and not self._policy.journals:
+            self._policy.remember(turn, logged)
+            return logged
         shown: list[str] = []
 
         async def act() -> Decision:
@@ -122,6 +122,18 @@ class Attempts:
             decision = await self._acted(turn, act)
         else:
             decision = await made(turn, act, self._ledger, self._log)
+        if logged is not None:
+            # It has done the same once more, by its journal.
+            if (decision.status, decision.action, decision.answer) != (
+                logged.status,
+                logged.action,
+                logged.answer,
+            ):
+                raise LogError(
+                    f"{self._log.path}: at step {turn.step} the log has {logged.action or logged.status}, but the "
+                    f"journal leads to {decision.action or decision.status}; use another folder"
+                )
+            return logged
         if decision.status not in UNFINISHED:
             self._refuse_what_cannot_be(decision)
             self._log.turn(turn, decision, self._asking.line(decision), shown)

@@ -44,6 +44,8 @@ _BASES = (
     ),
 )
 _CANVAS = "canvas"
+OWN = Memory("own", "what the player keeps by itself", horizon=UNBOUNDED)
+"""Of players with tools, who are told nothing on a turn but what their calls return."""
 MEMORIES: dict[str, Memory] = {
     memory.name: memory
     for memory in (

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mnistpro_jax.host.contract import ANSWER, Decision, Message
-from mnistpro_jax.host.memory import UNBOUNDED, Memory
+from mnistpro_jax.host.memory import OWN, UNBOUNDED, Memory
 from mnistpro_jax.host.parser import without_thinking
 from mnistpro_jax.host.prompts import PromptPack
 
@@ -107,6 +107,8 @@ class Protocol:
         past: the turns so far. picture: what the turn shows, as a data URL (the whole canvas in the control).
         canvas: the fused canvas, for the memories that have one. failed: earlier replies to this same turn.
         """
+        if self.memory is OWN:
+            return ()
         if self.memory.full_image:
             messages = self._ruled(self._image(picture))
         elif self.memory.multi_turn:

@@ -48,7 +48,8 @@ class Plan:
     folder keeps to, JSON-ready. summary: own fields of the summary, from the records that count, of which there may be
     none. price: of the model, None where it is not known. max_tokens: limit of a reply, None where there is none.
 
-    may_change: fields of the configuration that may be others where units are played again, on purpose.
+    may_change: fields of the configuration that may be others where units are played again, on purpose. order: in
+    which units are played, None for that of their numbers.
     """
 
     units: int
@@ -58,6 +59,7 @@ class Plan:
     price: Price | None = None
     max_tokens: int | None = None
     may_change: frozenset[str] = frozenset()
+    order: Sequence[int] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,11 +209,13 @@ class _Progress:
             elif log.begun_again:
                 begun_again.add(number)
         going_on = bool(begun_again)
+        order = range(self._plan.units) if self._plan.order is None else self._plan.order
+        within = set(order[: self.limit])
         if self._session.again:
             self.ledger.listen_anew()
         for number, (log, played) in finished.items():
             # Where some of them are not over since they were begun again, this command goes on with those.
-            if played.status in self._session.again and number < self.limit and not going_on:
+            if played.status in self._session.again and number in within and not going_on:
                 log.again()
                 log.close()
                 self._changed[number] = log.changed
@@ -222,7 +226,7 @@ class _Progress:
         # Those that the run has not come to yet are played with its own settings, by the command without --again.
         self.waiting = [
             number
-            for number in range(self.limit)
+            for number in order[: self.limit]
             if number not in self.over and (number in begun_again or not self._session.again)
         ]
         self._report(self.standing())

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+
 import mnistpro_jax
 from mnistpro_jax import data
 from mnistpro_jax.env.types import Ending
@@ -22,20 +24,24 @@ from mnistpro_jax.host.contract import COUNTED, UNFINISHED, HostPolicy, Status
 from mnistpro_jax.host.dry_run import DryRun, unfinished
 from mnistpro_jax.host.forecast import forecast
 from mnistpro_jax.host.glimpse import GlimpseSittings
-from mnistpro_jax.host.memory import horizon_of, memory_of
+from mnistpro_jax.host.memory import OWN, UNBOUNDED, horizon_of, memory_of
 from mnistpro_jax.host.models import PARSERS, UNNAMED, ModelChoice, choose_model, make_policy
 from mnistpro_jax.host.prices import Price, load_price
-from mnistpro_jax.host.prompts import DEFAULT, load_pack
+from mnistpro_jax.host.prompts import DEFAULT, TOOLS, load_pack
 from mnistpro_jax.host.protocol import Protocol
 from mnistpro_jax.host.retries import Retries
 from mnistpro_jax.host.run import Drive, Note, Plan, Record, Report, RunOutcome, Session
 from mnistpro_jax.host.run import run as run_plan
+from mnistpro_jax.host.tools.chat import ToolPolicy, ToolSettings
+from mnistpro_jax.host.tools.desk import Limits
+from mnistpro_jax.host.tools.rules import ToolRules
 from mnistpro_jax.host.world import HostWorld, host_world
 from mnistpro_jax.runs.outcomes import Outcomes
 from mnistpro_jax.runs.run_folder import RUN, read_run
 from mnistpro_jax.runs.summary import RunSettings, summarise
 
 DRIVERS = ("free", "lockstep", "bridge")
+HARNESSES = ("turns", "tools")
 MAY_CHANGE = frozenset(
     (
         "temperature",
@@ -91,6 +97,10 @@ class RunRequest:
     enlarge: int = 1
     system: str = "system"
     parser: str = "plain"
+    harness: str = "turns"
+    order_seed: int = 0
+    counter: bool = True
+    pictures_in: str = "user"
     temperature: float | None = None
     reasoning_effort: str | None = None
     max_tokens: int | None = None
@@ -144,7 +154,12 @@ def plan_of(request: RunRequest) -> Plan:
     price = _price(request, choice)
     world = _world(request, choice.name if choice.kind == "agent" else "random")
     talk = _protocol(request, world)
-    policy = make_policy(choice, world, moves_allowed=not talk.memory.full_image, parser=request.parser)
+    order = None
+    if request.harness == "tools":
+        policy: HostPolicy = _tool_policy(request, choice, talk)
+        order = np.random.default_rng(request.order_seed).permutation(len(world)).tolist()
+    else:
+        policy = make_policy(choice, world, moves_allowed=not talk.memory.full_image, parser=request.parser)
     sittings = GlimpseSittings(world.seen_by(policy), talk, request.enlarge)
     config = _config(request, choice, talk, len(world))
     return Plan(
@@ -157,7 +172,20 @@ def plan_of(request: RunRequest) -> Plan:
         price=price,
         max_tokens=request.max_tokens,
         may_change=MAY_CHANGE,
+        order=order,
     )
+
+
+def _tool_policy(request: RunRequest, choice: ModelChoice, talk: Protocol) -> HostPolicy:
+    if choice.chat is None:
+        raise ValueError(
+            f"model {choice.full_name!r} is not behind an API; tools are called by models behind chat completions"
+        )
+    # With the SDK, which is an extra.
+    from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
+
+    settings = ToolSettings(horizon=talk.horizon, pictures_in=request.pictures_in, counter=request.counter)
+    return ToolPolicy(OpenAIChatPolicy(choice.chat), ToolRules(talk.world, talk.prompts), settings)
 
 
 def glimpses(request: RunRequest) -> GlimpseSittings:
@@ -183,6 +211,10 @@ def _check(request: RunRequest) -> None:
             raise ValueError(f"{name} is {getattr(request, name)}; expected 1 or more")
     if request.driver not in DRIVERS:
         raise ValueError(f"driver is {request.driver!r}; expected one of {', '.join(DRIVERS)}")
+    if request.harness not in HARNESSES:
+        raise ValueError(f"harness is {request.harness!r}; expected one of {', '.join(HARNESSES)}")
+    if request.harness == "tools":
+        _check_tools(request)
     if request.parser not in PARSERS:
         raise ValueError(f"parser is {request.parser!r}; expected one of {', '.join(PARSERS)}")
     if not set(request.again) <= set(AGAIN):
@@ -190,6 +222,19 @@ def _check(request: RunRequest) -> None:
     if request.max_cost is not None and request.price_file is None:
         raise ValueError("a limit of cost needs prices: give --price-file as well")
     horizon_of(memory_of(request.memory), request.horizon)
+
+
+_OF_TURNS = {"driver": "free", "memory": "image-only", "retry": "repeat", "warning": True, "system": "system"}
+"""What the tool harness has no use for, and what it is where nobody says otherwise."""
+
+
+def _check_tools(request: RunRequest) -> None:
+    for name, own in {**_OF_TURNS, "parser": "plain"}.items():
+        if getattr(request, name) != own:
+            raise ValueError(
+                f"{name} is {getattr(request, name)!r}, which does nothing for a player with tools; leave it out"
+            )
+    ToolSettings(pictures_in=request.pictures_in)
 
 
 def _choice(request: RunRequest, ask: bool = True) -> ModelChoice:
@@ -233,6 +278,10 @@ def _world(request: RunRequest, agent: str) -> HostWorld:
 
 
 def _protocol(request: RunRequest, world: HostWorld) -> Protocol:
+    if request.harness == "tools":
+        prompts = load_pack(TOOLS if request.prompts == DEFAULT else request.prompts, TOOLS)
+        horizon = UNBOUNDED if request.horizon is None else request.horizon
+        return Protocol(world.rules, OWN, horizon, prompts, attempts=1)
     memory = memory_of(request.memory)
     return Protocol(
         world=world.rules,
@@ -267,9 +316,10 @@ def _config(request: RunRequest, choice: ModelChoice, talk: Protocol, episodes: 
 
 def shown_config(request: RunRequest, talk: Protocol, episodes: int) -> dict[str, Any]:
     """The part of a run's configuration that says what its player is shown and how its replies are read."""
+    tools = request.harness == "tools"
     return {
         "level": request.level,
-        "memory": request.memory,
+        "memory": talk.memory.name,
         "horizon": talk.horizon,
         "attempts": talk.attempts,
         "retry": talk.retry,
@@ -290,6 +340,19 @@ def shown_config(request: RunRequest, talk: Protocol, episodes: int) -> dict[str
         "detail": request.detail,
         "system": None if request.system == "system" else request.system,
         "parser": None if request.parser == "plain" else request.parser,
+        **(_tool_config(request, talk) if tools else {}),
+    }
+
+
+def _tool_config(request: RunRequest, talk: Protocol) -> dict[str, Any]:
+    return {
+        "harness": request.harness,
+        "order_seed": request.order_seed,
+        "counter": request.counter,
+        "pictures_in": request.pictures_in,
+        "first_picture": "attached",
+        "limits": dataclasses.asdict(Limits.of(talk.world.budget)),
+        "isolation": "model-only",
     }
 
 

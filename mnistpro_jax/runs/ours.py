@@ -135,7 +135,7 @@ def _evaluate_setting(summary: dict[str, Any], path: Path) -> tuple[Setting, int
 
 _SAME_SETTING = (
     *("model", "level", "memory", "horizon", "window", "stride", "budget", "outline", "source", "split"),
-    *("episode_list", "episodes", "seed", "model_seed"),
+    *("episode_list", "episodes", "seed", "model_seed", "order_seed", "harness"),
 )
 _WORDS = "prompts_sha256"  # shortened: it is there to tell packs apart
 
@@ -175,6 +175,7 @@ def host_setting(
         episode_list=str(
             get.values.get("episode_list", "published" if episodes == "published" else "random")
         ),
+        harness=str(get.values.get("harness", "turns")),
         others=tuple(sorted(others)),
     )
     planned = episodes if isinstance(episodes, int) else None

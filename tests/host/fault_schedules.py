@@ -56,9 +56,9 @@ _TURN: contextvars.ContextVar[Turn] = contextvars.ContextVar("turn")
 class _Marked(OpenAIChatPolicy):
     """Lets the provider know which turn a request is of, which the messages alone do not say."""
 
-    async def _completion(self, turn: Turn) -> Any:
+    async def _completion(self, turn: Turn, extra: Mapping[str, Any]) -> Any:
         _TURN.set(turn)
-        return await super()._completion(turn)
+        return await super()._completion(turn, extra)
 
 
 @dataclasses.dataclass

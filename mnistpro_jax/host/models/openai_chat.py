@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mnistpro_jax.host.contract import Reader, StopRun, Turn
+from mnistpro_jax.host.contract import Reader, Status, StopRun, Turn
 from mnistpro_jax.host.messages import count_pictures
 from mnistpro_jax.host.models.chat import Reply, TextPolicy
 from mnistpro_jax.host.models.chat_settings import NO_KEY, ChatSettings
@@ -55,23 +55,32 @@ class OpenAIChatPolicy(TextPolicy):
 
     async def reply(self, turn: Turn) -> Reply:
         """One call. Raises StopRun where all further calls would fail as well."""
+        return (await self.ask(turn, {}))[0]
+
+    async def ask(self, turn: Turn, extra: Mapping[str, Any]) -> tuple[Reply, dict[str, Any] | None]:
+        """One call with further fields: the reply, and the message as it came where it is a reply. Raises StopRun."""
+        message: dict[str, Any] | None = None
         try:
             # Of the whole call: a server that sends a space now and then would never run into a limit of reading.
             async with asyncio.timeout(self.settings.timeout):
-                completion = await self._completion(turn)
-            return self._reply_of(completion, turn)
+                completion = await self._completion(turn, extra)
+            reply = self._reply_of(completion, turn)
+            if reply.status == Status.OK:
+                message = completion["choices"][0]["message"]
+            return reply, message
         except TimeoutError:
-            return failed(f"no whole reply within {self.settings.timeout:g} s (--timeout)", general=True)
+            reply = failed(f"no whole reply within {self.settings.timeout:g} s (--timeout)", general=True)
         except sdk().APIStatusError as error:
-            return judged(self._fault(error), self._asked(turn))
+            reply = judged(self._fault(error), self._asked(turn))
         except sdk().OpenAIError as error:
-            return failed(self._no_connection(error), general=True)
+            reply = failed(self._no_connection(error), general=True)
         except UnicodeEncodeError as error:
             raise StopRun(f"a request cannot be sent: {self._without_secrets(str(error))}") from error
         except ValueError as error:  # a body that is no JSON
-            return self._clean(failed(f"torn reply: {error}"))
+            reply = self._clean(failed(f"torn reply: {error}"))
+        return reply, message
 
-    async def _completion(self, turn: Turn) -> Any:
+    async def _completion(self, turn: Turn, extra: Mapping[str, Any]) -> Any:
         # Not chat.completions.create: it walks through every part of every message and of the reply with its types,
         # which takes several times as long as all the rest of a call. This is the same request with the same errors,
         # and the reply as plain JSON.
@@ -83,6 +92,7 @@ class OpenAIChatPolicy(TextPolicy):
                 "model": self.settings.model,
                 "messages": list(turn.messages),
                 **self.settings.sampling(),
+                **extra,
             },
         )
 

@@ -12,8 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 DEFAULT = "plain"
+TOOLS = "tools"
+"""The packs of the package: for turns, and for players with tools."""
 _WORLD = ("width", "height", "window", "stride", "digits", "largest", "budget", "example")
 _TURN = (*_WORLD, "turn", "left", "horizon", "action", "thought", "coords", "features")
+_CALL = (*_WORLD, "image", "number", "left", "said", "expected")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,15 +35,15 @@ class PromptPack:
         return self.texts[key].substitute(values).strip()
 
 
-def load_pack(source: str | Path = DEFAULT) -> PromptPack:
-    """A pack of the package by its name, or one from a TOML file.
+def load_pack(source: str | Path = DEFAULT, like: str = DEFAULT) -> PromptPack:
+    """A pack of the package by its name, or one from a TOML file. like: the pack of the package that has its texts.
 
     Raises ValueError, naming file and key, for a pack that lacks a text, has one that nobody reads, or names a value
     that does not exist; FileNotFoundError where there is no such file.
     """
-    path = Path(__file__).parent / f"{source}.toml" if source == DEFAULT else Path(source)
+    path = Path(__file__).parent / f"{source}.toml" if source == like else Path(source)
     if not path.is_file():
-        raise FileNotFoundError(f"no prompt pack at {path}; expected '{DEFAULT}' or a TOML file")
+        raise FileNotFoundError(f"no prompt pack at {path}; expected '{like}' or a TOML file")
     try:
         loaded = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -49,13 +52,15 @@ def load_pack(source: str | Path = DEFAULT) -> PromptPack:
     if not isinstance(name, str) or not name:
         raise ValueError(f"{path}: expected a text 'name' at the top")
     found = _flat(loaded, path)
-    if source != DEFAULT:
-        expected = set(load_pack(DEFAULT).texts)
+    if source != like:
+        expected = set(load_pack(like, like).texts)
         for what, keys in (("lacks", expected - set(found)), ("has unknown", set(found) - expected)):
             if keys:
                 raise ValueError(f"{path}: the prompt pack {what} {', '.join(sorted(keys))}")
     for key, text in found.items():
-        allowed = _WORLD if key.startswith(("rules.", "reply.")) else _TURN
+        allowed = (
+            _WORLD if key.startswith(("rules.", "reply.", "tool.")) else _CALL if like == TOOLS else _TURN
+        )
         template = string.Template(text)
         if not template.is_valid():
             raise ValueError(f"{path}: {key} has a $ that stands alone; write $$ for a dollar")
