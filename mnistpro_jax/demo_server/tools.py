@@ -24,7 +24,7 @@ def offered(request: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def check_transcript(messages: Any, pictures_in_tools: bool) -> None:
+def check_transcript(messages: Any, pictures_in_tools: bool, signed: bool = True) -> None:
     """Raise WireError where calls are unanswered or answered twice, a signature is missing, or tools send pictures."""
     waiting: dict[str, None] = {}
     for number, message in enumerate(messages):
@@ -47,7 +47,7 @@ def check_transcript(messages: Any, pictures_in_tools: bool) -> None:
             )
         if role == "assistant" and message.get("tool_calls"):
             waiting = dict.fromkeys(call["id"] for call in message["tool_calls"])
-            if message.get(SIGNED) != _signature(message["tool_calls"]):
+            if signed and message.get(SIGNED) != _signature(message["tool_calls"]):
                 raise WireError(400, f"{where} came back without its {SIGNED}", None, where)
     if waiting:
         raise WireError(400, f"the calls {', '.join(waiting)} are not answered", None, "messages")
