@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mnistpro_jax.host.dry_run import DryRun
     from mnistpro_jax.host.run import Report, RunOutcome, Standing
     from mnistpro_jax.host.run_glimpse import RunRequest
+    from mnistpro_jax.host.tools.request import ToolRequest
 
 _DRIVERS = ("free", "lockstep", "bridge")
 _PROBLEMS = 5
@@ -62,6 +63,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="turns: a JSON object a turn; tools: the model looks, moves and answers by calling tools (default: turns)",
     )
     tools = parser.add_argument_group("--harness tools")
+    tools.add_argument(
+        "--arm",
+        choices=("A0", "A1", "A2"),
+        default="A0",
+        help="what is carried from episode to episode: A0 nothing, A1 notes, A2 notes and after each answer whether it "
+        "was right; with notes, one episode at a time (default: A0)",
+    )
+    tools.add_argument(
+        "--notes-limit", type=whole(1), default=2**20, metavar="N", help="bytes of notes (default: 1048576)"
+    )
     tools.add_argument(
         "--order-seed",
         type=whole(0),
@@ -276,8 +287,23 @@ def _request(arguments: argparse.Namespace) -> RunRequest:
 
     from mnistpro_jax.host.run_glimpse import RunRequest
 
-    given = {**vars(arguments), "source": arguments.data}
+    given = {**vars(arguments), "source": arguments.data, "tools": _tools(arguments)}
     return RunRequest(**{field.name: given[field.name] for field in dataclasses.fields(RunRequest)})
+
+
+def _tools(arguments: argparse.Namespace) -> ToolRequest | None:
+    import dataclasses
+
+    from mnistpro_jax.host.tools.request import ToolRequest
+
+    wanted = ToolRequest(
+        **{field.name: getattr(arguments, field.name) for field in dataclasses.fields(ToolRequest)}
+    )
+    if arguments.harness == "tools":
+        return wanted
+    if wanted != ToolRequest():
+        raise CliError("--arm and what else is of players with tools: give --harness tools as well")
+    return None
 
 
 # ---- Arguments ----------------------------------------------------------------------------------------------

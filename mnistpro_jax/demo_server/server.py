@@ -22,7 +22,7 @@ from mnistpro_jax.demo_server.conversation import read_request
 from mnistpro_jax.demo_server.faults import Fault, FaultDraws, Faults
 from mnistpro_jax.demo_server.player import Player
 from mnistpro_jax.demo_server.spoilt import Sent, before_reply, spoilt
-from mnistpro_jax.demo_server.tools import as_call, check_transcript, offered
+from mnistpro_jax.demo_server.tools import as_call, as_note, check_transcript, offered
 from mnistpro_jax.demo_server.wire import WireError
 
 HOST = "127.0.0.1"
@@ -215,8 +215,10 @@ class DemoServer:
             pictures=len(conversation.pictures),
         )
         if tools:
-            choice = body["choices"][0]
-            choice["message"], choice["finish_reason"] = as_call(self._number(), text), "tool_calls"
+            number = self._number()
+            message = as_note(number, request, tools) or as_call(number, text)
+            finish = "tool_calls" if message.get("tool_calls") else "stop"
+            body["choices"][0] |= {"message": message, "finish_reason": finish}
         limit = request.get("max_completion_tokens") or request.get("max_tokens") or 1024
         return body, len(conversation.pictures), limit
 

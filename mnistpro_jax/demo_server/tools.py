@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,7 +61,29 @@ def as_call(number: int, reply: str) -> dict[str, Any]:
         function = {"name": "move", "arguments": json.dumps({"direction": said["direction"]})}
     else:
         function = {"name": "submit", "arguments": json.dumps({"value": said["value"]})}
-    calls = [{"id": f"call_{number}", "type": "function", "function": function}]
+    return _calling(number, function)
+
+
+def as_note(number: int, request: Mapping[str, Any], offers: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is done after the answer: notes on it, once; None before it."""
+    messages = request["messages"]
+    if "submit" in offers:
+        return None
+    last = messages[-1]
+    if last["role"] != "tool" or not _is_receipt(str(last["content"])):
+        return {"role": "assistant", "content": "That is all."}
+    said = "\n".join(str(message.get("content")) for message in messages[:2])
+    seen = [int(count) for count in re.findall(r"after episode (\d+)", said)]
+    text = f"after episode {max(seen, default=0) + 1}: {str(last['content']).split('.')[0]}"
+    return _calling(number, {"name": "write_notes", "arguments": json.dumps({"text": text})})
+
+
+def _is_receipt(text: str) -> bool:
+    return "episode is over" in text
+
+
+def _calling(number: int, function: Mapping[str, Any]) -> dict[str, Any]:
+    calls = [{"id": f"call_{number}", "type": "function", "function": dict(function)}]
     return {"role": "assistant", "content": None, "tool_calls": calls, SIGNED: _signature(calls)}
 
 

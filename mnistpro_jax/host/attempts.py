@@ -45,6 +45,7 @@ async def sit_through(sitting: Sitting, policy: HostPolicy, ledger: Ledger, log:
         decision = await attempts.decide()
         over = decision.status not in COUNTED or sitting.take(decision)
         if over or decision.status != Status.OK:
+            await attempts.debrief(sitting.record)
             return attempts.finish(sitting.record)
 
 
@@ -65,6 +66,7 @@ class Attempts:
         self._failed_attempts = 0
         self._usage = Usage()
         self._latency = 0.0
+        self._last: Turn | None = None
         self._journal = Journal(log, ledger)
         policy.begin(asking.number, self._journal)
 
@@ -93,12 +95,24 @@ class Attempts:
             return self._came_to(Decision(Status.CANCELLED))
         return self._came_to(_verdict(failed))
 
+    async def debrief(self, record: Callable[[Status], dict[str, Any]]) -> None:
+        """What the player still does when the sitting is over. record: as of ``finish``."""
+        if self.status in UNFINISHED or self._last is None:
+            return
+        try:
+            unfinished = await self._policy.debrief(self._last, record(self.status).get("correct"))
+        except (StopRun, OSError, LogError) as error:
+            self._ledger.stop(error if isinstance(error, StopRun) else StopRun(_said(error)))
+            unfinished = Decision(Status.CANCELLED)
+        if unfinished is not None:
+            self._came_to(unfinished)
+
     def _came_to(self, decision: Decision) -> Decision:
         self.status, self.problem = decision.status, decision.problem
         return decision
 
     def _turn(self, failed: Sequence[Decision]) -> Turn:
-        turn = self._asking.turn(failed)
+        turn = self._last = self._asking.turn(failed)
         # Whoever lives on the messages is shown nothing else, whatever the sitting has to offer.
         if self._policy.observation is None and turn.observation is not None:
             return dataclasses.replace(turn, observation=None)

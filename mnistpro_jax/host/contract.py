@@ -180,6 +180,14 @@ class HostPolicy:
         """One attempt at a turn. Returns a status instead of raising, except ``StopRun``."""
         raise NotImplementedError
 
+    async def debrief(self, turn: Turn, correct: bool | None) -> Decision | None:
+        """Called after the last turn of an episode that is over, before its result is written.
+
+        correct: whether it was answered right, None where it was not graded. Returns a decision with a status of
+        ``UNFINISHED`` where it could not be finished: the same is done again when the episode is gone on with.
+        """
+        return None
+
     def record(self, episode: int) -> dict[str, Any]:
         """Own fields of the episode's result; JSON-ready."""
         return {}

@@ -32,8 +32,8 @@ from mnistpro_jax.host.protocol import Protocol
 from mnistpro_jax.host.retries import Retries
 from mnistpro_jax.host.run import Drive, Note, Plan, Record, Report, RunOutcome, Session
 from mnistpro_jax.host.run import run as run_plan
-from mnistpro_jax.host.tools.chat import ToolPolicy, ToolSettings
-from mnistpro_jax.host.tools.desk import Limits
+from mnistpro_jax.host.tools.chat import ToolPolicy
+from mnistpro_jax.host.tools.request import ToolRequest
 from mnistpro_jax.host.tools.rules import ToolRules
 from mnistpro_jax.host.world import HostWorld, host_world
 from mnistpro_jax.runs.outcomes import Outcomes
@@ -41,7 +41,6 @@ from mnistpro_jax.runs.run_folder import RUN, read_run
 from mnistpro_jax.runs.summary import RunSettings, summarise
 
 DRIVERS = ("free", "lockstep", "bridge")
-HARNESSES = ("turns", "tools")
 MAY_CHANGE = frozenset(
     (
         "temperature",
@@ -97,10 +96,7 @@ class RunRequest:
     enlarge: int = 1
     system: str = "system"
     parser: str = "plain"
-    harness: str = "turns"
-    order_seed: int = 0
-    counter: bool = True
-    pictures_in: str = "user"
+    tools: ToolRequest | None = None
     temperature: float | None = None
     reasoning_effort: str | None = None
     max_tokens: int | None = None
@@ -155,16 +151,18 @@ def plan_of(request: RunRequest) -> Plan:
     world = _world(request, choice.name if choice.kind == "agent" else "random")
     talk = _protocol(request, world)
     order = None
-    if request.harness == "tools":
-        policy: HostPolicy = _tool_policy(request, choice, talk)
-        order = np.random.default_rng(request.order_seed).permutation(len(world)).tolist()
+    if request.tools is not None:
+        order = np.random.default_rng(request.tools.order_seed).permutation(len(world)).tolist()
+        policy: HostPolicy = _tool_policy(request.tools, choice, talk, order, request.out)
     else:
         policy = make_policy(choice, world, moves_allowed=not talk.memory.full_image, parser=request.parser)
     sittings = GlimpseSittings(world.seen_by(policy), talk, request.enlarge)
     config = _config(request, choice, talk, len(world))
     return Plan(
         units=len(sittings),
-        drive=_drive(request.driver, sittings, policy),
+        drive=_drive(
+            request.driver, sittings, policy, in_order=request.tools is not None and request.tools.has_notes
+        ),
         config=config,
         summary=functools.partial(
             _summary, settings=_settings(request, choice, world, config), config=config
@@ -176,7 +174,9 @@ def plan_of(request: RunRequest) -> Plan:
     )
 
 
-def _tool_policy(request: RunRequest, choice: ModelChoice, talk: Protocol) -> HostPolicy:
+def _tool_policy(
+    tools: ToolRequest, choice: ModelChoice, talk: Protocol, order: Sequence[int], folder: Path | None
+) -> HostPolicy:
     if choice.chat is None:
         raise ValueError(
             f"model {choice.full_name!r} is not behind an API; tools are called by models behind chat completions"
@@ -184,8 +184,8 @@ def _tool_policy(request: RunRequest, choice: ModelChoice, talk: Protocol) -> Ho
     # With the SDK, which is an extra.
     from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 
-    settings = ToolSettings(horizon=talk.horizon, pictures_in=request.pictures_in, counter=request.counter)
-    return ToolPolicy(OpenAIChatPolicy(choice.chat), ToolRules(talk.world, talk.prompts), settings)
+    rules = ToolRules(talk.world, talk.prompts, tools)
+    return ToolPolicy(OpenAIChatPolicy(choice.chat), rules, order, folder, horizon=talk.horizon)
 
 
 def glimpses(request: RunRequest) -> GlimpseSittings:
@@ -198,9 +198,11 @@ def glimpses(request: RunRequest) -> GlimpseSittings:
     return GlimpseSittings(world, _protocol(request, world), request.enlarge)
 
 
-def _drive(driver: str, sittings: GlimpseSittings, policy: HostPolicy) -> Drive:
+def _drive(driver: str, sittings: GlimpseSittings, policy: HostPolicy, in_order: bool) -> Drive:
     if driver == "bridge":
         return functools.partial(bridge.play, sittings, policy)
+    if in_order:
+        return functools.partial(event_loop.drive, runner.play, sittings, policy, in_order=True)
     play = runner.play if driver == "free" else lockstep.play
     return functools.partial(event_loop.drive, play, sittings, policy)
 
@@ -211,9 +213,7 @@ def _check(request: RunRequest) -> None:
             raise ValueError(f"{name} is {getattr(request, name)}; expected 1 or more")
     if request.driver not in DRIVERS:
         raise ValueError(f"driver is {request.driver!r}; expected one of {', '.join(DRIVERS)}")
-    if request.harness not in HARNESSES:
-        raise ValueError(f"harness is {request.harness!r}; expected one of {', '.join(HARNESSES)}")
-    if request.harness == "tools":
+    if request.tools is not None:
         _check_tools(request)
     if request.parser not in PARSERS:
         raise ValueError(f"parser is {request.parser!r}; expected one of {', '.join(PARSERS)}")
@@ -234,7 +234,6 @@ def _check_tools(request: RunRequest) -> None:
             raise ValueError(
                 f"{name} is {getattr(request, name)!r}, which does nothing for a player with tools; leave it out"
             )
-    ToolSettings(pictures_in=request.pictures_in)
 
 
 def _choice(request: RunRequest, ask: bool = True) -> ModelChoice:
@@ -278,7 +277,7 @@ def _world(request: RunRequest, agent: str) -> HostWorld:
 
 
 def _protocol(request: RunRequest, world: HostWorld) -> Protocol:
-    if request.harness == "tools":
+    if request.tools is not None:
         prompts = load_pack(TOOLS if request.prompts == DEFAULT else request.prompts, TOOLS)
         horizon = UNBOUNDED if request.horizon is None else request.horizon
         return Protocol(world.rules, OWN, horizon, prompts, attempts=1)
@@ -316,7 +315,6 @@ def _config(request: RunRequest, choice: ModelChoice, talk: Protocol, episodes: 
 
 def shown_config(request: RunRequest, talk: Protocol, episodes: int) -> dict[str, Any]:
     """The part of a run's configuration that says what its player is shown and how its replies are read."""
-    tools = request.harness == "tools"
     return {
         "level": request.level,
         "memory": talk.memory.name,
@@ -340,19 +338,7 @@ def shown_config(request: RunRequest, talk: Protocol, episodes: int) -> dict[str
         "detail": request.detail,
         "system": None if request.system == "system" else request.system,
         "parser": None if request.parser == "plain" else request.parser,
-        **(_tool_config(request, talk) if tools else {}),
-    }
-
-
-def _tool_config(request: RunRequest, talk: Protocol) -> dict[str, Any]:
-    return {
-        "harness": request.harness,
-        "order_seed": request.order_seed,
-        "counter": request.counter,
-        "pictures_in": request.pictures_in,
-        "first_picture": "attached",
-        "limits": dataclasses.asdict(Limits.of(talk.world.budget)),
-        "isolation": "model-only",
+        **({} if request.tools is None else request.tools.config(talk.world.budget)),
     }
 
 

@@ -11,7 +11,7 @@ import collections
 from collections.abc import Callable, Sequence
 
 from mnistpro_jax.host.attempts import Played, sit_through
-from mnistpro_jax.host.contract import HostPolicy, Status
+from mnistpro_jax.host.contract import UNFINISHED, HostPolicy, Status
 from mnistpro_jax.host.episode_log import EpisodeLog
 from mnistpro_jax.host.ledger import Ledger
 from mnistpro_jax.host.sitting import Sittings
@@ -30,6 +30,7 @@ async def play(
     logs: Logs = EpisodeLog,
     concurrency: int = 16,
     rounds: int = 3,
+    in_order: bool = False,
     done: Done | None = None,
 ) -> list[Played]:
     """Play sittings, at most ``concurrency`` at a time; returns them in the order given.
@@ -37,7 +38,8 @@ async def play(
     ledger: limits and counts. logs: where each sitting's log is; in memory by default. rounds: how often a sitting is
     taken up whose call failed, each time after the others and after a wait (``Retries.before_round``).
 
-    done: called with each one as it ends, or stops for this session.
+    in_order: each sitting is played to its end before the next one, and none after one that is not over. done: called
+    with each one as it ends, or stops for this session.
     Where ``ledger`` stops the run, calls under way are waited for and logged; a cancelled task logs nothing of them.
     """
     book = ledger if ledger is not None else Ledger()
@@ -58,13 +60,18 @@ async def play(
                 log.close()
                 policy.forget(number)
             if played.status == Status.API_ERROR and round_ < rounds and not book.stopped:
-                waiting.append((number, round_ + 1, log))
+                again = (number, round_ + 1, log)
+                waiting.appendleft(again) if in_order else waiting.append(again)
                 continue
             results[number] = played
+            if in_order and played.status in UNFINISHED:
+                waiting.clear()
             if done is not None:
                 done(played)
 
-    workers = [asyncio.create_task(worker()) for _ in range(min(concurrency, len(numbers)))]
+    workers = [
+        asyncio.create_task(worker()) for _ in range(1 if in_order else min(concurrency, len(numbers)))
+    ]
     try:
         await asyncio.gather(*workers)
     finally:

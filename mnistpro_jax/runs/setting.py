@@ -43,4 +43,5 @@ class Setting:
             words.append(f"H={'all' if self.horizon == -1 else self.horizon}")
         if self.harness not in ("turns", "agent"):
             words.append(self.harness)
+            words += [value for name, value in self.others if name == "arm"]
         return ", ".join(words)

@@ -16,6 +16,7 @@ from mnistpro_jax.cli import main
 from mnistpro_jax.host.prompts import TOOLS, load_pack
 from mnistpro_jax.host.protocol import World
 from mnistpro_jax.host.tools.desk import Kind
+from mnistpro_jax.host.tools.request import ToolRequest
 from mnistpro_jax.host.tools.rules import ToolRules
 from mnistpro_jax.runs.load import load_run
 from mnistpro_jax.runs.records import read_episodes
@@ -37,7 +38,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rules(**changes: Any) -> ToolRules:
-    return ToolRules(WORLD, load_pack(TOOLS, TOOLS))
+    return ToolRules(WORLD, load_pack(TOOLS, TOOLS), ToolRequest(**changes))
 
 
 def tool_run(server: FakeServer, out: Path, *more: str) -> list[str]:
@@ -81,7 +82,7 @@ def play(out: Path, script: Any, *more: str) -> tuple[FakeServer, dict[str, Any]
 )
 def test_whatever_is_called(made: list[tuple[str, Any]]) -> None:
     """At most the budget's pictures, one answer, faults and looks without effect, and nothing about a place."""
-    desk = rules().desk(counter=True)
+    desk = rules().desk()
     said = [desk.expose("0", b"png")]
     answers = 0
     for name, arguments in made:
@@ -101,10 +102,10 @@ def test_whatever_is_called(made: list[tuple[str, Any]]) -> None:
 
 
 def test_arguments_and_limits() -> None:
-    desk = rules().desk(counter=True)
+    desk = rules().desk()
     desk.expose("a", b"1")
-    assert "Observation 1 of 6; 5 moves left" in rules().desk(True).expose("a", b"")
-    assert rules().desk(False).expose("a", b"") == "Picture a."
+    assert "Observation 1 of 6; 5 moves left" in rules().desk().expose("a", b"")
+    assert rules(counter=False).desk().expose("a", b"") == "Picture a."
     assert desk.call("view_image", "").image == desk.call("view_image", '{"image": "a"}').image == "a"
     for _ in range(desk.limits.views):
         desk.call("view_image", {})

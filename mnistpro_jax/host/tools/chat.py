@@ -14,53 +14,75 @@ import collections
 import dataclasses
 import secrets
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.host.contract import REPLY, Decision, HostPolicy, Message, Status, Turn, Usage
+from mnistpro_jax.host.contract import REPLY, UNFINISHED, Decision, HostPolicy, Message, Status, Turn, Usage
 from mnistpro_jax.host.journal import Journal
 from mnistpro_jax.host.memory import UNBOUNDED
 from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 from mnistpro_jax.host.pictures import data_url
 from mnistpro_jax.host.tools.desk import Desk, Kind, Result
+from mnistpro_jax.host.tools.notes import Notebook, digest
 from mnistpro_jax.host.tools.rules import ToolRules
 from mnistpro_jax.host.tools.schema import as_functions
 
-PICTURES_IN = ("user", "tool")
+_LAST_REPLIES = 4
 _KEPT = 4096  # characters of a call's arguments in the log
 
 
-@dataclasses.dataclass(frozen=True)
-class ToolSettings:
-    """How the model is asked. horizon: pictures in a request, the newest ones; ``UNBOUNDED``: all. reminders: replies
-    without a call, in a row, that are answered with a word. pictures_in: "user", or "tool" for servers that take
-    pictures in the messages of tools. counter: whether results say how many moves are left."""
-
-    horizon: int = UNBOUNDED
-    reminders: int = 3
-    pictures_in: str = "user"
-    counter: bool = True
-
-    def __post_init__(self) -> None:
-        if self.pictures_in not in PICTURES_IN:
-            raise ValueError(f"pictures in is {self.pictures_in!r}; expected one of {', '.join(PICTURES_IN)}")
-
-
 class ToolPolicy(HostPolicy):
-    """A model that acts by tools. chat: who is asked."""
+    """A model that acts by tools. chat: who is asked. order: episodes as the session plays them. folder: of the run.
+
+    horizon: pictures in a request, the newest ones; ``UNBOUNDED``: all. reminders: replies without a call, in a row,
+    that are answered with a word.
+    """
 
     journals = True
 
-    def __init__(self, chat: OpenAIChatPolicy, rules: ToolRules, settings: ToolSettings) -> None:
+    def __init__(
+        self,
+        chat: OpenAIChatPolicy,
+        rules: ToolRules,
+        order: Sequence[int] = (),
+        folder: Path | None = None,
+        *,
+        horizon: int = UNBOUNDED,
+        reminders: int = 3,
+    ) -> None:
         self._chat = chat
+        self._positions = {episode: position for position, episode in enumerate(order, start=1)}
+        self._folder = folder
+        self._notebook: Notebook | None = None
         self._rules = rules
-        self._settings = settings
+        self.horizon = horizon
+        self.reminders = reminders
         self._episodes: dict[int, _Episode] = {}
         self._parallel: dict[str, Any] = {"parallel_tool_calls": False}
 
     def begin(self, episode: int, journal: Journal) -> None:
         """A transcript of its own for each episode."""
-        desk = self._rules.desk(self._settings.counter)
-        self._episodes[episode] = _Episode(self, self._rules, self._settings, desk, journal)
+        position = self._positions.get(episode, episode + 1)
+        notes = self._notes().before(position) if self._rules.request.has_notes else ""
+        desk = self._rules.desk(notes)
+        self._episodes[episode] = _Episode(self, self._rules, desk, journal, position)
+
+    def _notes(self) -> Notebook:
+        # Made where it is used: the folder is there by then.
+        if self._notebook is None:
+            self._notebook = Notebook(self._folder)
+        return self._notebook
+
+    async def debrief(self, turn: Turn, correct: bool | None) -> Decision | None:
+        """The receipt, and the last word on the notes. Returns a decision where that could not be finished."""
+        episode = self._episodes[turn.episode]
+        if not self._rules.request.has_notes:
+            return None
+        unfinished = await episode.debrief(turn, correct)
+        if unfinished is None:
+            self._notes().commit(episode.position, turn.episode, episode.notes)
+        return unfinished
 
     async def act(self, turn: Turn) -> Decision:
         """Ask until a call is an action."""
@@ -114,11 +136,17 @@ _Pictures = list[str]
 
 class _Episode:
     def __init__(
-        self, policy: ToolPolicy, rules: ToolRules, settings: ToolSettings, desk: Desk, journal: Journal
+        self,
+        policy: ToolPolicy,
+        rules: ToolRules,
+        desk: Desk,
+        journal: Journal,
+        position: int,
     ) -> None:
+        self.position = position
+        self._before = desk.notes
         self._policy = policy
         self._rules = rules
-        self._settings = settings
         self._desk = desk
         self._journal = journal
         self._functions = as_functions(desk.tools)
@@ -131,12 +159,48 @@ class _Episode:
 
     def record(self) -> dict[str, Any]:
         desk = self._desk
+        notes = {
+            name: {"sha256": digest(text), "characters": len(text)}
+            for name, text in (("notes_before", self._before), ("notes_after", desk.notes))
+        }
         return {
+            "arm": self._rules.request.arm,
+            "position": self.position,
+            **(notes if self._rules.request.has_notes else {}),
             "views": desk.views,
             "faulty_calls": desk.faulty,
             "moves_refused": desk.refused,
             "stopped": self._stopped,
         }
+
+    @property
+    def notes(self) -> str:
+        return self._desk.notes
+
+    async def debrief(self, turn: Turn, correct: bool | None) -> Decision | None:
+        """After the answer: the receipt, and a few replies with the tools of notes alone."""
+        if self._open is None:
+            return None
+        self._answer(self._open, self._rules.receipt(correct), None)
+        self._open = None
+        functions = as_functions(self._desk.notes_tools)
+        for number in range(_LAST_REPLIES + 1):
+            while self._queue:
+                call = self._queue.popleft()
+                result = self._desk.call(call.name, call.arguments)
+                self._note(turn, call, result)
+                self._answer(call, result.text, result.image)
+            self._show()
+            if number == _LAST_REPLIES or self._desk.exhausted:
+                break
+            asked = dataclasses.replace(turn, messages=tuple(self._messages()))
+            decision = await self._journal.reply(asked, lambda: self._policy.ask(asked, functions))  # noqa: B023
+            if decision.status in UNFINISHED:
+                return decision
+            if decision.status != Status.OK or not decision.details["message"].get("tool_calls"):
+                break
+            self._hear(decision.details["message"])
+        return None
 
     async def act(self, turn: Turn) -> Decision:
         self._see(turn)
@@ -172,7 +236,8 @@ class _Episode:
             self._answer(self._open, text, event["image"])
             self._open = None
             return
-        self._said.append({"role": "user", "content": [{"type": "text", "text": text}]})
+        words = [word for word in (self._rules.first(self._before), text) if word]
+        self._said.append({"role": "user", "content": [{"type": "text", "text": word} for word in words]})
         self._shown.append(event["image"])
 
     def _note(self, turn: Turn, call: _Call, result: Result) -> None:
@@ -186,7 +251,7 @@ class _Episode:
 
     def _answer(self, call: _Call, text: str, image: str | None) -> None:
         content: Any = text
-        if image is not None and self._settings.pictures_in == "tool":
+        if image is not None and self._rules.request.pictures_in == "tool":
             content = [{"type": "text", "text": text}, [image]]
         elif image is not None:
             self._shown.append(image)
@@ -206,7 +271,7 @@ class _Episode:
             function = call.get("function") or {}
             self._queue.append(_Call(str(call.get("id")), function.get("name"), function.get("arguments")))
         self._silent = 0 if calls else self._silent + 1
-        if self._silent > self._settings.reminders:
+        if self._silent > self._policy.reminders:
             return False
         if not calls:
             if not message.get("content"):
@@ -226,7 +291,7 @@ class _Episode:
             and isinstance(item["content"][-1], list)
             for item in self._said
         )
-        horizon = self._settings.horizon
+        horizon = self._policy.horizon
         gone = 0 if horizon == UNBOUNDED else max(0, total - horizon)
         made: list[Message] = [{"role": "system", "content": self._rules.rules}]
         for item in self._said:

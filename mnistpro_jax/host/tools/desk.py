@@ -15,7 +15,8 @@ from typing import Any
 
 from mnistpro_jax.host.contract import ANSWER, MOVES, Decision, Status
 from mnistpro_jax.host.protocol import World
-from mnistpro_jax.host.tools.schema import MOVE, SUBMIT, VIEW, Say, tools_of
+from mnistpro_jax.host.tools.notes import refused
+from mnistpro_jax.host.tools.schema import MOVE, READ, SUBMIT, VIEW, WRITE, Say, notes_tools_of, tools_of
 
 _SHOWN = 80
 
@@ -25,6 +26,7 @@ class Kind(enum.StrEnum):
 
     ACTION = "action"
     VIEW = "view"
+    NOTES = "notes"
     FAULT = "fault"
     REFUSED = "refused"
     """A move where none is left."""
@@ -61,14 +63,28 @@ class Result:
 class Desk:
     """The calls of one episode. say: the pack's texts. counter: whether results say how many moves are left.
 
-    pictures: those exposed so far, PNG files by id, in order. faulty, refused, views: calls of these kinds.
+    notes: that the episode begins with. notes_limit: bytes that they may have; None where there are none.
+
+    pictures: those exposed so far, PNG files by id, in order. faulty, refused, views: calls of these kinds. notes: as
+    they are now.
     """
 
-    def __init__(self, world: World, say: Say, limits: Limits, counter: bool = True) -> None:
+    def __init__(
+        self,
+        world: World,
+        say: Say,
+        limits: Limits,
+        counter: bool = True,
+        notes: str = "",
+        notes_limit: int | None = None,
+    ) -> None:
         self.pictures: dict[str, bytes] = {}
         self.faulty = self.refused = self.views = 0
         self.over = False
-        self.tools = tools_of(say)
+        self.notes = notes
+        self.notes_tools = () if notes_limit is None else notes_tools_of(say)
+        self.tools = (*tools_of(say), *self.notes_tools)
+        self._notes_limit = notes_limit or 0
         self.limits = limits
         self._world = world
         self._say = say
@@ -93,7 +109,7 @@ class Desk:
 
     def call(self, name: Any, arguments: Any) -> Result:
         """What a call does. arguments: an object, or its JSON as a text. Never raises."""
-        if self.over:
+        if self.over and name not in {tool.name for tool in self.notes_tools}:
             return Result(Kind.OVER, self._say("result.over"))
         tool = next((tool for tool in self.tools if tool.name == name), None)
         if tool is None:
@@ -104,7 +120,26 @@ class Desk:
         unknown = sorted(set(given) - set(tool.arguments))
         if unknown:
             return self._fault("argument", unknown[0], list(tool.arguments))
-        return {MOVE: self._move, VIEW: self._view, SUBMIT: self._submit}[tool.name](given)
+        does = {
+            MOVE: self._move,
+            VIEW: self._view,
+            SUBMIT: self._submit,
+            WRITE: self._write,
+            READ: self._read,
+        }
+        return does[tool.name](given)
+
+    def _write(self, given: Mapping[str, Any]) -> Result:
+        text = given.get("text")
+        why = refused(text, self._notes_limit)
+        if why is not None:
+            return self._fault(why, text, [str(self._notes_limit)])
+        self.notes = str(text)
+        return Result(Kind.NOTES, self._say("result.written"))
+
+    def _read(self, given: Mapping[str, Any]) -> Result:
+        text = self._say("result.notes", notes=self.notes) if self.notes else self._say("notes.empty")
+        return Result(Kind.NOTES, text)
 
     def _move(self, given: Mapping[str, Any]) -> Result:
         direction = given.get("direction")
@@ -133,7 +168,7 @@ class Desk:
         if len(answer) != world.digits or max(answer) >= world.num_classes:
             return self._fault("value", value)
         self.over = True
-        return Result(Kind.ACTION, self._say("result.accepted"), decision=Decision(Status.OK, ANSWER, answer))
+        return Result(Kind.ACTION, decision=Decision(Status.OK, ANSWER, answer))
 
     def _fault(self, key: str, said: Any, expected: list[str] | None = None) -> Result:
         self.faulty += 1

@@ -9,6 +9,7 @@ from typing import Any
 from mnistpro_jax.host.contract import MOVES
 
 MOVE, VIEW, SUBMIT = "move", "view_image", "submit"
+WRITE, READ = "write_notes", "read_notes"
 
 Say = Callable[..., str]
 """A text of the prompt pack by its key, with the values that it names."""
@@ -43,6 +44,15 @@ def tools_of(say: Say) -> tuple[Tool, ...]:
         Tool(MOVE, say("tool.move"), {"direction": directions}, ("direction",)),
         Tool(VIEW, say("tool.view_image"), {"image": image}, ()),
         Tool(SUBMIT, say("tool.submit"), {"value": value}, ("value",)),
+    )
+
+
+def notes_tools_of(say: Say) -> tuple[Tool, ...]:
+    """The tools of notes, for the arms that have them."""
+    text = {"type": "string", "description": say("tool.text")}
+    return (
+        Tool(WRITE, say("tool.write_notes"), {"text": text}, ("text",)),
+        Tool(READ, say("tool.read_notes"), {}, ()),
     )
 
 
