@@ -180,7 +180,8 @@ def test_no_option_of_a_run_is_forgotten() -> None:
         "episodes": None
     }
     del own["votes"]
-    assert own == {name: default for name, default in fields.items() if name not in INSPECTS_OWN}
+    others = {*INSPECTS_OWN, "repeat"}  # Inspect's epochs
+    assert own == {name: default for name, default in fields.items() if name not in others}
     guide = (Path(__file__).parents[2] / "docs" / "api_agents.md").read_text("utf-8")
     section = guide[guide.index("\n## Inspect\n") :]
     for name in INSPECTS_OWN:
@@ -208,7 +209,9 @@ def test_options_are_those_of_a_run() -> None:
     }
     config = plan_of(RunRequest("scripted:answer", horizon=UNBOUNDED, **options)).config
     found = mnist_pro(horizon="all", **options).metadata[CONFIG]
-    assert found == {name: value for name, value in config.items() if name not in {*INSPECTS_OWN, "server"}}
+    assert found == {
+        name: value for name, value in config.items() if name not in {*INSPECTS_OWN, "server", "repeat"}
+    }
     defaults = dataclasses.asdict(RunRequest(""))
     assert {name for name, value in options.items() if value == defaults[name]} == set()
 
