@@ -59,6 +59,6 @@ def test_no_schedule_of_faults_makes_an_agent_wrong(
 def test_the_schedules_meet_every_fault() -> None:
     schedules = [Schedule.drawn(seed) for seed in range(10 * BATCH)]
     met = collections.Counter(fault for schedule in schedules for fault in schedule.shares)
-    assert all(met[fault] > BATCH for fault in FAULTS)
+    assert all(met[fault] > BATCH // 2 for fault in FAULTS)
     assert json.dumps(sorted(met)) and len({schedule.memory for schedule in schedules}) == 10
     assert {schedule.driver for schedule in schedules} == {"free", "lockstep", "bridge"}
