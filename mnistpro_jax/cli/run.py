@@ -287,7 +287,7 @@ def _request(arguments: argparse.Namespace) -> RunRequest:
 
     from mnistpro_jax.host.run_glimpse import RunRequest
 
-    given = {**vars(arguments), "source": arguments.data, "tools": _tools(arguments)}
+    given = {**vars(arguments), "source": arguments.data, "tools": _tools(arguments), "repeat": 0}
     return RunRequest(**{field.name: given[field.name] for field in dataclasses.fields(RunRequest)})
 
 

@@ -52,8 +52,7 @@ def run_repeats(
     folders = [repeat_folder(home, number) for number in range(1, repeats + 1)]
     outcomes: list[RunOutcome] = []
     for number, folder in enumerate(folders):
-        seed = None if request.model_seed is None else request.model_seed + number
-        one = dataclasses.replace(request, out=folder, model_seed=seed)
+        one = dataclasses.replace(request, out=folder, repeat=number)
         if one.max_cost is not None and one.price_file is not None:
             others = sum(spent_in(other, one.price_file) for other in folders if other != folder)
             # A run counts what its own folder has cost against its limit.

@@ -60,13 +60,15 @@ AGAIN = tuple(status.value for status in Status if status not in UNFINISHED | CO
 
 @dataclasses.dataclass(frozen=True)
 class RunRequest:
-    """What to run. The fields up to ``extra_body`` say what the run is; a folder keeps to them.
+    """What to run. The fields up to ``repeat`` say what the run is; a folder keeps to them.
 
     model: see ``models``. level, episodes, source, split, seed, window, stride, budget, outline: as of
     ``evaluation.EvaluationRequest``. memory, horizon: see ``memory``; None: the configuration's own. attempts, retry,
     warning, detail: see ``protocol.Protocol``. prompts: name or file of a prompt pack. enlarge: whole factor of the
     pictures. system: who says the rules, see ``protocol.Protocol``. parser: what reads a reply, a key of
     ``models.PARSERS``. temperature ... extra_body: see ``models.chat_settings.ChatSettings``.
+
+    repeat: of the same run, from 0; added to model_seed, where there is one.
 
     out: the folder. driver: one of ``DRIVERS``. concurrency: episodes at a time. max_cost: no call begins that might
     lead beyond it, needs price_file. limit: of episodes in this session: the first ones of the list. retries: of a
@@ -102,6 +104,7 @@ class RunRequest:
     max_tokens: int | None = None
     model_seed: int | None = None
     extra_body: Mapping[str, Any] | None = None
+    repeat: int = 0
 
     driver: str = "free"
     concurrency: int = 16
@@ -244,7 +247,7 @@ def _choice(request: RunRequest, ask: bool = True) -> ModelChoice:
         "temperature": request.temperature,
         "reasoning_effort": request.reasoning_effort,
         "max_tokens": request.max_tokens,
-        "seed": request.model_seed,
+        "seed": None if request.model_seed is None else request.model_seed + request.repeat,
         "extra_body": request.extra_body,
         "headers": request.headers or None,
         "query": request.query or None,
@@ -310,6 +313,7 @@ def _config(request: RunRequest, choice: ModelChoice, talk: Protocol, episodes: 
         "max_tokens": request.max_tokens,
         "model_seed": request.model_seed,
         "extra_body": None if request.extra_body is None else dict(request.extra_body),
+        **({"repeat": request.repeat} if request.repeat else {}),
     }
 
 

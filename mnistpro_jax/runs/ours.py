@@ -135,7 +135,7 @@ def _evaluate_setting(summary: dict[str, Any], path: Path) -> tuple[Setting, int
 
 _SAME_SETTING = (
     *("model", "level", "memory", "horizon", "window", "stride", "budget", "outline", "source", "split"),
-    *("episode_list", "episodes", "seed", "model_seed", "order_seed", "harness"),
+    *("episode_list", "episodes", "seed", "repeat", "order_seed", "harness"),
 )
 _WORDS = "prompts_sha256"  # shortened: it is there to tell packs apart
 

@@ -183,9 +183,9 @@ def test_legacy_keys_work_too() -> None:
 
 
 def fingerprint() -> dict[str, Any]:
-    """Every leaf's shape and dtype in ``WORLDS``, and a digest of all bits of a few episodes of pairs."""
+    """Every leaf's shape and dtype in half of ``WORLDS``, and a digest of all bits of a few episodes of pairs."""
     key, leaves = jax.random.key(0), []
-    for level, overrides in WORLDS:
+    for level, overrides in WORLDS[::2]:
         env, params = world(level, **overrides)
         reset = jax.eval_shape(env.reset, key, params)
         stepped = jax.eval_shape(env.step, key, reset[1], an_action(level), params)

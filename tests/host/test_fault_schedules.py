@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from mnistpro_jax.host.world import HostWorld
 from mnistpro_jax.runs.records import read_episodes
 from tests.host.fault_schedules import ANSWERS, GOOD, KEY, OWN, WITHHELD, Schedule, play_schedule
 
-BATCH = 100
+BATCH = int(os.environ.get("MNISTPRO_SCHEDULES", "400")) // 10
+"""Of ten: 400 schedules, or as many as are asked for."""
 
 
 @pytest.mark.parametrize("batch", range(10))

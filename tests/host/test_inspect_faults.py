@@ -19,7 +19,7 @@ from mnistpro_jax.demo_server.server import DemoServer, ServerSettings
 from mnistpro_jax.host.inspect_task import mnist_pro
 from mnistpro_jax.runs.inspect_logs import RECORD
 
-EPISODES = 6
+EPISODES = 4
 SLOW = {Fault.LONG_WAIT, Fault.DRIP}
 """Inspect waits as long as it is asked to."""
 

@@ -180,8 +180,8 @@ def test_no_option_of_a_run_is_forgotten() -> None:
         "episodes": None
     }
     del own["votes"]
-    # Players with tools are another task.
-    others = {*INSPECTS_OWN, "tools"}
+    # Inspect's epochs, and players with tools, who are another task.
+    others = {*INSPECTS_OWN, "repeat", "tools"}
     assert own == {name: default for name, default in fields.items() if name not in others}
     guide = (Path(__file__).parents[2] / "docs" / "api_agents.md").read_text("utf-8")
     section = guide[guide.index("\n## Inspect\n") :]
@@ -210,7 +210,9 @@ def test_options_are_those_of_a_run() -> None:
     }
     config = plan_of(RunRequest("scripted:answer", horizon=UNBOUNDED, **options)).config
     found = mnist_pro(horizon="all", **options).metadata[CONFIG]
-    assert found == {name: value for name, value in config.items() if name not in {*INSPECTS_OWN, "server"}}
+    assert found == {
+        name: value for name, value in config.items() if name not in {*INSPECTS_OWN, "server", "repeat"}
+    }
     defaults = dataclasses.asdict(RunRequest(""))
     assert {name for name, value in options.items() if value == defaults[name]} == set()
 

@@ -67,6 +67,7 @@ def test_repeats_are_runs_that_go_on(tmp_path: Path, capsys: pytest.CaptureFixtu
         runs = load_runs([tmp_path])
         assert [run.path.name for run in runs] == ["repeat-1", "repeat-2", "repeat-3"]
         assert {tuple(record["answer"]) for record in runs[2].records} == {(6,)}
+        assert len({run.setting for run in runs}) == 1  # repeats of each other
         # All answers differ, so that those of the first run win.
         assert votes["accuracy"] == votes["single_accuracy"][0] and votes["agreement"] == pytest.approx(1 / 3)
         assert main(asking(server, tmp_path / "repeat-1", "--repeats", "2")) == 2
