@@ -46,10 +46,9 @@ def scribe(body: Body, number: int) -> Answer:
         loaded = json.loads(sent)
         loaded["choices"][0]["message"] = {"role": "assistant", "content": "done"}
         return status, headers, json.dumps(loaded).encode()
-    before = [
-        part["text"] for part in body["messages"][1]["content"] if part["text"].startswith("Your notes")
-    ]
-    kept = "" if "empty" in before[0] else before[0].partition("\n")[2]
+    texts = [part.get("text", "") for part in body["messages"][1]["content"]]
+    before = next(text for text in texts if text.startswith("Your notes"))
+    kept = "" if "empty" in before else before.partition("\n")[2]
     return calls(("write_notes", {"text": f"{kept}- {said[-1]}\n"}), number=number)
 
 

@@ -16,7 +16,7 @@ TOOLS = "tools"
 """The packs of the package: for turns, and for players with tools."""
 _WORLD = ("width", "height", "window", "stride", "digits", "largest", "budget", "example")
 _TURN = (*_WORLD, "turn", "left", "horizon", "action", "thought", "coords", "features")
-_CALL = (*_WORLD, "image", "number", "left", "said", "expected", "notes")
+_CALL = (*_WORLD, "image", "number", "left", "said", "expected")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

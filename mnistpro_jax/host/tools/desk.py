@@ -138,8 +138,7 @@ class Desk:
         return Result(Kind.NOTES, self._say("result.written"))
 
     def _read(self, given: Mapping[str, Any]) -> Result:
-        text = self._say("result.notes", notes=self.notes) if self.notes else self._say("notes.empty")
-        return Result(Kind.NOTES, text)
+        return Result(Kind.NOTES, shown_notes(self._say, self.notes))
 
     def _move(self, given: Mapping[str, Any]) -> Result:
         direction = given.get("direction")
@@ -176,6 +175,11 @@ class Desk:
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]} ..."
         text = self._say(f"fault.{key}", said=json.dumps(shown), expected=", ".join(expected or ()))
         return Result(Kind.FAULT, text)
+
+
+def shown_notes(say: Say, notes: str) -> str:
+    """Notes as they are shown: to the last letter, white space included."""
+    return f"{say('notes.carried')}\n{notes}" if notes else say("notes.empty")
 
 
 def _object(arguments: Any) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mnistpro_jax.host.prompts import PromptPack
 from mnistpro_jax.host.protocol import World
-from mnistpro_jax.host.tools.desk import Desk, Limits
+from mnistpro_jax.host.tools.desk import Desk, Limits, shown_notes
 from mnistpro_jax.host.tools.request import ToolRequest
 
 
@@ -34,7 +34,7 @@ class ToolRules:
         """What the first message says of the notes; "" where there are none to carry."""
         if not self.request.has_notes:
             return ""
-        return self.say("notes.carried", notes=notes) if notes else self.say("notes.empty")
+        return shown_notes(self.say, notes)
 
     def receipt(self, correct: bool | None) -> str:
         """What is said after an answer. correct: known to the arm A2 alone."""
@@ -71,6 +71,5 @@ class ToolRules:
             "left": "",
             "said": "",
             "expected": "",
-            "notes": "",
         }
         return self.prompts.text(key, {**known, **values})
