@@ -23,7 +23,7 @@ from mnistpro_jax.host.contract import (
     Usage,
 )
 from mnistpro_jax.host.episode_log import EpisodeLog
-from mnistpro_jax.host.journal import Journal
+from mnistpro_jax.host.journal import EpisodeJournal
 from mnistpro_jax.host.ledger import Ledger
 from mnistpro_jax.host.sitting import Asking, Sitting
 from mnistpro_jax.runs.log import LogError
@@ -67,7 +67,7 @@ class Attempts:
         self._usage = Usage()
         self._latency = 0.0
         self._last: Turn | None = None
-        self._journal = Journal(log, ledger)
+        self._journal = EpisodeJournal(log, ledger)
         policy.begin(asking.number, self._journal)
 
     async def decide(self) -> Decision:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from mnistpro_jax.host.journal import Journal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 MOVES = ("up", "down", "left", "right")
 """The moves, in the order of ``types.Kind``."""
@@ -162,6 +159,18 @@ class StopRun(Exception):  # noqa: N818 - it is no error of the program
 
     The run stops; everything logged so far stays, and the same command goes on once the cause is gone.
     """
+
+
+class Journal(Protocol):
+    """Where a player that asks by itself writes down what happens between steps: ``journal.EpisodeJournal``."""
+
+    replies: int
+
+    async def reply(self, turn: Turn, ask: Callable[[], Awaitable[Decision]]) -> Decision:
+        """A reply that is paid for: read where it was logged, else asked for."""
+
+    def note(self, turn: Turn, kind: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Something that cost nothing: read where it was logged, else made and logged."""
 
 
 class HostPolicy:

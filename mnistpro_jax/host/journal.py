@@ -21,7 +21,7 @@ REPLY = "reply"
 """The kind of an event that was paid for."""
 
 
-class Journal:
+class EpisodeJournal:
     """The journal of one episode. replies, faults, usage, latency_s: of its replies so far, read or asked."""
 
     def __init__(self, log: EpisodeLog, ledger: Ledger) -> None:

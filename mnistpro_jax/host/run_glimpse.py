@@ -21,11 +21,12 @@ from mnistpro_jax.env.types import Ending
 from mnistpro_jax.evaluation.request import EvaluationRequest, check
 from mnistpro_jax.host import bridge, event_loop, lockstep, protocol, runner
 from mnistpro_jax.host.contract import COUNTED, UNFINISHED, HostPolicy, Status
-from mnistpro_jax.host.dry_run import DryRun, unfinished
+from mnistpro_jax.host.dry_run import DryRun, Forecast, unfinished
 from mnistpro_jax.host.forecast import forecast
 from mnistpro_jax.host.glimpse import GlimpseSittings
 from mnistpro_jax.host.memory import OWN, UNBOUNDED, horizon_of, memory_of
 from mnistpro_jax.host.models import PARSERS, UNNAMED, ModelChoice, choose_model, make_policy
+from mnistpro_jax.host.models.chat_settings import ChatSettings
 from mnistpro_jax.host.prices import Price, load_price
 from mnistpro_jax.host.prompts import DEFAULT, TOOLS, load_pack
 from mnistpro_jax.host.protocol import Protocol
@@ -33,6 +34,7 @@ from mnistpro_jax.host.retries import Retries
 from mnistpro_jax.host.run import Drive, Note, Plan, Record, Report, RunOutcome, Session
 from mnistpro_jax.host.run import run as run_plan
 from mnistpro_jax.host.tools.chat import ToolPolicy
+from mnistpro_jax.host.tools.forecast import forecast as tool_forecast
 from mnistpro_jax.host.tools.request import ToolRequest
 from mnistpro_jax.host.tools.rules import ToolRules
 from mnistpro_jax.host.world import HostWorld, host_world
@@ -180,15 +182,20 @@ def plan_of(request: RunRequest) -> Plan:
 def _tool_policy(
     tools: ToolRequest, choice: ModelChoice, talk: Protocol, order: Sequence[int], folder: Path | None
 ) -> HostPolicy:
-    if choice.chat is None:
-        raise ValueError(
-            f"model {choice.full_name!r} is not behind an API; tools are called by models behind chat completions"
-        )
+    chat = _refuse_without_chat(choice)
     # With the SDK, which is an extra.
     from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 
     rules = ToolRules(talk.world, talk.prompts, tools)
-    return ToolPolicy(OpenAIChatPolicy(choice.chat), rules, order, folder, horizon=talk.horizon)
+    return ToolPolicy(OpenAIChatPolicy(chat), rules, order, folder, horizon=talk.horizon)
+
+
+def _refuse_without_chat(choice: ModelChoice) -> ChatSettings:
+    if choice.chat is None:
+        raise ValueError(
+            f"model {choice.full_name!r} is not behind an API; tools are called by models behind chat completions"
+        )
+    return choice.chat
 
 
 def glimpses(request: RunRequest) -> GlimpseSittings:
@@ -406,7 +413,9 @@ def dry_run(request: RunRequest, steps: int | None = None, reply_tokens: int = 6
     price = _price(request, choice)
     world = _world(request, "random")
     talk = _protocol(request, world)
-    if choice.chat is None:
+    if request.tools is not None:
+        _refuse_without_chat(choice)
+    elif choice.chat is None:
         make_policy(choice, world, moves_allowed=not talk.memory.full_image)
     config = _config(request, choice, talk, len(world))
     episodes = len(world) if request.limit is None else min(request.limit, len(world))
@@ -415,9 +424,11 @@ def dry_run(request: RunRequest, steps: int | None = None, reply_tokens: int = 6
             config["model"] = read_run(request.out)["config"].get("model")
         may_change = MAY_CHANGE if request.again else frozenset()
         episodes = unfinished(request.out, config, episodes, request.again, may_change)
-    return DryRun(
-        config,
-        episodes,
-        forecast(talk, episodes, talk.world.budget, price, reply_tokens),
-        None if steps is None else forecast(talk, episodes, steps, price, reply_tokens),
-    )
+
+    def of(steps: int) -> Forecast:
+        if request.tools is None:
+            return forecast(talk, episodes, steps, price, reply_tokens)
+        rules = ToolRules(talk.world, talk.prompts, request.tools)
+        return tool_forecast(rules, talk.horizon, episodes, steps, price, reply_tokens)
+
+    return DryRun(config, episodes, of(talk.world.budget), None if steps is None else of(steps))

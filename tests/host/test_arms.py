@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnistpro_jax import data
 from mnistpro_jax.cli import main
 from mnistpro_jax.host.tools.notes import CHAIN, NOTES, Notebook, refused, verified
 from mnistpro_jax.runs.log import LogError, read_events
@@ -177,3 +180,25 @@ def test_an_arm_needs_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     given = ["run", "--model", "scripted:answer", "--arm", "A1", "--out", str(tmp_path / "x")]
     assert main(given) == 2
     assert "--harness tools" in one_line(capsys)
+
+
+@pytest.mark.parametrize("arm", ["A0", "A1", "A2"])
+def test_nothing_that_is_told_hangs_on_a_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arm: str
+) -> None:
+    """The same images under other labels: not a byte differs of what is sent, but for the verdicts of A2."""
+    told_of = []
+    for shift in (0, 1):
+        full = data.load("mnist", "test")
+        shifted = dataclasses.replace(full, labels=((full.labels + shift) % 10).astype(full.labels.dtype))
+        ids = itertools.count()
+        with monkeypatch.context() as patched, FakeServer(scribe) as server:
+            patched.setattr(data, "load", lambda *_, shifted=shifted: shifted)
+            patched.setattr("secrets.token_hex", lambda size, ids=ids: f"{next(ids):0{2 * size}x}")
+            given = ("--concurrency", "1", "--limit", "4")
+            assert played(server, tmp_path / str(shift), arm, *given) == 0
+        text = json.dumps(server.requests)
+        told_of.append(text.replace("INCORRECT", "CORRECT") if arm == "A2" else text)
+        (first,) = {record["labels"][0] for record in read_episodes(tmp_path / str(shift))[:1]}
+        told_of.append(first)
+    assert told_of[0] == told_of[2] and told_of[1] != told_of[3]

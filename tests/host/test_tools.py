@@ -284,6 +284,20 @@ def test_the_order_is_shuffled_and_goes_back_to_the_list(tmp_path: Path) -> None
     assert [record["episode"] for record in read_episodes(tmp_path)] == list(range(6))
 
 
+@pytest.mark.parametrize("horizon", ["all", "2"])
+def test_a_dry_run_counts_what_a_run_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], horizon: str
+) -> None:
+    given = ["--harness", "tools", "--horizon", horizon, "--limit", "1"]
+    with FakeServer(scripted([[MOVE], [MOVE], [SUBMIT]])) as server:
+        assert main(asking(server, tmp_path, *given, "--dry-run", "--assume-steps", "3")) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert server.count == 0 and found["at_most"]["calls"] == 36
+        assert main(asking(server, tmp_path, *given)) == 0
+    assert found["assumed"]["calls"] == server.count
+    assert found["assumed"]["pictures"] == sum(len(pictures(body)) for body in server.requests)
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -18,8 +18,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mnistpro_jax.host.contract import REPLY, UNFINISHED, Decision, HostPolicy, Message, Status, Turn, Usage
-from mnistpro_jax.host.journal import Journal
+from mnistpro_jax.host.contract import (
+    REPLY,
+    UNFINISHED,
+    Decision,
+    HostPolicy,
+    Journal,
+    Message,
+    Status,
+    Turn,
+    Usage,
+)
 from mnistpro_jax.host.memory import UNBOUNDED
 from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 from mnistpro_jax.host.pictures import data_url
@@ -103,13 +112,10 @@ class ToolPolicy(HostPolicy):
     async def ask(self, turn: Turn, tools: list[dict[str, Any]]) -> Decision:
         """One call: a decision with REPLY, and the message as it came in ``details``; or one that failed."""
         began = time.perf_counter()
-        reply, message = await self._chat.ask(turn, {"tools": tools, **self._parallel})
-        if (
-            reply.status == Status.API_ERROR
-            and self._parallel
-            and "parallel_tool_calls" in (reply.problem or "")
-        ):
-            self._parallel = {}
+        sent = self._parallel
+        reply, message = await self._chat.ask(turn, {"tools": tools, **sent})
+        if sent and reply.status == Status.API_ERROR and "parallel_tool_calls" in (reply.problem or ""):
+            self._parallel = {}  # others may have been asked meanwhile, and find out for themselves
             reply, message = await self._chat.ask(turn, {"tools": tools})
         facts: dict[str, Any] = {
             "text": reply.text,
