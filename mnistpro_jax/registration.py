@@ -137,6 +137,8 @@ def make_params(
         wrong_reward=_reward("wrong_reward", wrong_reward),
         invalid_reward=_reward("invalid_reward", invalid_reward),
         start_xy=jax.device_put(corner.astype(np.int32)),
+        window=env.window,
+        stride=env.stride,
     )
 
 

@@ -30,6 +30,10 @@ class World(Protocol):
     def num_classes(self) -> int: ...
     @property
     def native_factor(self) -> int: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def stride(self) -> int: ...
 
 
 _GEOMETRY = ("height", "width", "num_digits", "num_classes", "native_factor")
@@ -59,6 +63,12 @@ def check_params(env: World, params: Any) -> None:
                 f"{bank.width}), this environment {own} (canvas {env.height} x {env.width}); expected the params that "
                 "make returned with it"
             )
+    if (params.window, params.stride) != (env.window, env.stride):
+        raise ValueError(
+            f"params belong to another environment: they were made for a window of {params.window} pixels and a stride "
+            f"of {params.stride}, this environment has {env.window} and {env.stride}; expected the params that make "
+            "returned with it (make_params(env, params.bank) makes them of the same scenes)"
+        )
     for name in ("budget", "move_reward", "correct_reward", "wrong_reward", "invalid_reward"):
         _check_shape(f"params.{name}", getattr(params, name), ())
     _check_shape("params.start_xy", params.start_xy, (2,))

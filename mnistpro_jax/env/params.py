@@ -8,7 +8,7 @@ import jax
 
 from mnistpro_jax.env.bank import Bank
 from mnistpro_jax.env.content import content_hash, same_content
-from mnistpro_jax.env.types import pytree
+from mnistpro_jax.env.types import pytree, static_field
 
 
 @pytree
@@ -16,7 +16,8 @@ class EnvParams:
     """Everything an environment's programs take as an argument.
 
     bank: the scenes. budget: int32 (), steps of an episode, the answer included. move_reward, correct_reward,
-    wrong_reward, invalid_reward: float32 (). start_xy: int32 (2,), used by the start rule ``fixed``.
+    wrong_reward, invalid_reward: float32 (). start_xy: int32 (2,), used by the start rule ``fixed``. window, stride:
+    pixels, of the environment that these were made for, whose budget they hold; another one refuses them.
     """
 
     bank: Bank
@@ -26,6 +27,8 @@ class EnvParams:
     wrong_reward: jax.Array
     invalid_reward: jax.Array
     start_xy: jax.Array
+    window: int = static_field()
+    stride: int = static_field()
 
     def __eq__(self, other: object) -> bool:
         """Equal where all arrays are; NotImplemented for anything but params."""

@@ -91,6 +91,12 @@ def test_several_states_are_refused(name: str) -> None:
         ((2, {}), (1, {}), "width 224 .*this environment 448"),
         ((1, {}), (2, {}), "width 448 .*this environment 224"),
         ((1, {}), (1, {"size": 112, "window": 32}), "height 112 .*this environment 224"),
+        (
+            (1, {"window": 32, "stride": 16}),
+            (1, {}),
+            "window of 64 pixels and a stride of 32, .* has 32 and 16",
+        ),
+        ((1, {}), (1, {"stride": 16}), "window of 64 pixels and a stride of 16, .* has 64 and 32"),
     ],
 )
 @pytest.mark.parametrize("name", CALLS)

@@ -112,8 +112,10 @@ def test_another_window_is_refused_where_no_border_tells(played: Any) -> None:
         trajectories.kinds[rows],
         jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories.statistics),
     )
+    narrow = dataclasses.replace(env, window=24)
+    others = mnistpro_jax.make_params(narrow, params.bank)
     with pytest.raises(ValueError, match="goes another way"):
-        list(replay(dataclasses.replace(env, window=24), params, chosen))
+        list(replay(narrow, others, chosen))
 
 
 @pytest.fixture
