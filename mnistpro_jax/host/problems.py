@@ -6,12 +6,14 @@ import collections
 
 TOOL_CALL = "a call of a tool, though none was offered"
 ONLY_REASONING = "no text but in what the model thought"
+NO_CALL = "no call of a tool"
 BARE_NUMBER = "a number without the JSON object"
 
 _HINTS = {
     TOOL_CALL: "the server may have a tool parser switched on; switch it off",
     ONLY_REASONING: "the model or its server keeps the text from the reply; raise --max-tokens, or lower "
     "--reasoning-effort",
+    NO_CALL: "the model or its server may not call tools; see whether it needs a tool parser switched on",
     BARE_NUMBER: "try --retry explain, or a prompt pack with words that the model follows",
     "nothing but thinking": "raise --max-tokens, or lower --reasoning-effort",
     "the reply is empty": "see whether the server writes the text elsewhere, or takes no pictures",

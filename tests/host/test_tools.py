@@ -273,6 +273,34 @@ def test_an_interrupted_run_goes_on_in_mid_episode(tmp_path: Path) -> None:
         assert summary_of(out)["input_tokens"] == 100 * undisturbed.count
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"tool_calls": [{"id": "a"}]},
+        {"tool_calls": ["move"]},
+        {"tool_calls": [{"id": "a", "function": {"name": 7, "arguments": {"direction": "up"}}}]},
+        {"tool_calls": [{"id": "a", "function": "move"}], "content": []},
+        {"content": "x" * 300_000},
+    ],
+)
+def test_messages_that_are_none_of_the_format(tmp_path: Path, message: dict[str, Any]) -> None:
+    """They are faulty calls, or none, and never the end of the run."""
+    body = json.loads(chat(None)[2])
+    body["choices"][0]["message"] = {"role": "assistant", **message}
+    odd = (200, {}, json.dumps(body).encode())
+    with FakeServer(lambda asked, number: odd if number == 0 else calls(SUBMIT)) as server:
+        assert main(tool_run(server, tmp_path)) == 0
+    (record,) = read_episodes(tmp_path)
+    assert record["status"] == ("unparseable" if "tool_calls" not in message else "ok")
+
+
+def test_a_model_that_calls_nothing_stops_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeServer(scripted(["I would say 7."])) as server:
+        assert main(asking(server, tmp_path, "--harness", "tools", "--retries", "0")) == 1
+    said = capsys.readouterr().err
+    assert "no call of a tool" in said and "--keep-going" in said and "tool parser" in said
+
+
 def test_the_order_is_shuffled_and_goes_back_to_the_list(tmp_path: Path) -> None:
     with FakeServer(scripted([[SUBMIT]])) as server:
         given = asking(server, tmp_path, "--harness", "tools", "--concurrency", "1")

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import json
 import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mnistpro_jax.host.capped import LONGEST
 from mnistpro_jax.host.contract import (
     REPLY,
     UNFINISHED,
@@ -32,6 +34,7 @@ from mnistpro_jax.host.contract import (
 from mnistpro_jax.host.memory import UNBOUNDED
 from mnistpro_jax.host.models.openai_chat import OpenAIChatPolicy
 from mnistpro_jax.host.pictures import data_url
+from mnistpro_jax.host.problems import NO_CALL
 from mnistpro_jax.host.tools.desk import Desk, Kind, Result
 from mnistpro_jax.host.tools.notes import Notebook, digest
 from mnistpro_jax.host.tools.rules import ToolRules
@@ -109,24 +112,47 @@ class ToolPolicy(HostPolicy):
         """Close the connections."""
         await self._chat.close()
 
-    async def ask(self, turn: Turn, tools: list[dict[str, Any]]) -> Decision:
-        """One call: a decision with REPLY, and the message as it came in ``details``; or one that failed."""
+    async def ask(self, turn: Turn, tools: list[dict[str, Any]], may_speak: bool = False) -> Decision:
+        """One call: a decision with REPLY, and the message in ``details``; or one that failed.
+
+        A message without a call is UNPARSEABLE, with the message all the same, unless it may_speak.
+        """
         began = time.perf_counter()
         sent = self._parallel
-        reply, message = await self._chat.ask(turn, {"tools": tools, **sent})
+        reply, came = await self._chat.ask(turn, {"tools": tools, **sent})
         if sent and reply.status == Status.API_ERROR and "parallel_tool_calls" in (reply.problem or ""):
             self._parallel = {}  # others may have been asked meanwhile, and find out for themselves
-            reply, message = await self._chat.ask(turn, {"tools": tools})
+            reply, came = await self._chat.ask(turn, {"tools": tools})
         facts: dict[str, Any] = {
             "text": reply.text,
             "usage": reply.usage,
             "latency_s": time.perf_counter() - began,
             "details": reply.details,
         }
-        if reply.status != Status.OK or message is None:
+        if reply.status != Status.OK or came is None:
             return Decision(reply.status, problem=reply.problem, failure=reply.failure, **facts)
+        # What is empty says nothing, and some servers do not take it back.
+        message = {name: value for name, value in came.items() if value not in (None, [])} | {
+            "content": came.get("content")
+        }
+        size = len(json.dumps(message))
+        if size > LONGEST:
+            return Decision(Status.UNPARSEABLE, problem=f"a message of {size:,} characters", **facts)
         facts["details"] = {**reply.details, "message": message}
+        if not may_speak and not _calls_of(message):
+            return Decision(Status.UNPARSEABLE, problem=NO_CALL, **facts)
         return Decision(Status.OK, REPLY, **facts)
+
+
+def _calls_of(message: Message) -> list[_Call]:
+    """The calls of a message; of one that is none of the format's, what can be told of it."""
+    found = []
+    for call in message.get("tool_calls") or ():
+        known = call if isinstance(call, dict) else {}
+        function = known.get("function")
+        asked = function if isinstance(function, dict) else {}
+        found.append(_Call(str(known.get("id")), asked.get("name"), asked.get("arguments")))
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +160,15 @@ class _Call:
     id: str
     name: Any
     arguments: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answer:
+    """The result of a call. image: id of a picture that its message holds, None without."""
+
+    id: str
+    text: str
+    image: str | None
 
 
 _Pictures = list[str]
@@ -156,7 +191,7 @@ class _Episode:
         self._desk = desk
         self._journal = journal
         self._functions = as_functions(desk.tools)
-        self._said: list[Message | _Pictures] = []
+        self._said: list[Message | _Answer | _Pictures] = []
         self._queue: collections.deque[_Call] = collections.deque()
         self._open: _Call | None = None
         self._shown: _Pictures = []
@@ -200,12 +235,13 @@ class _Episode:
             if number == _LAST_REPLIES or self._desk.exhausted:
                 break
             asked = dataclasses.replace(turn, messages=tuple(self._messages()))
-            decision = await self._journal.reply(asked, lambda: self._policy.ask(asked, functions))  # noqa: B023
+            decision = await self._journal.reply(asked, lambda: self._policy.ask(asked, functions, True))  # noqa: B023
             if decision.status in UNFINISHED:
                 return decision
-            if decision.status != Status.OK or not decision.details["message"].get("tool_calls"):
+            message = decision.details.get("message")
+            if message is None or not _calls_of(message):
                 break
-            self._hear(decision.details["message"])
+            self._hear(message)
         return None
 
     async def act(self, turn: Turn) -> Decision:
@@ -228,10 +264,11 @@ class _Episode:
                 return self._end("calls")
             asked = dataclasses.replace(turn, messages=tuple(self._messages()))
             decision = await self._journal.reply(asked, lambda: self._policy.ask(asked, self._functions))  # noqa: B023
-            if decision.status != Status.OK:
+            message = decision.details.get("message")
+            if message is None:
                 # The journal has what it took.
                 return dataclasses.replace(decision, usage=Usage(), asked=False, failure=None)
-            if not self._hear(decision.details["message"]):
+            if not self._hear(message):
                 return self._end("no answer")
 
     def _see(self, turn: Turn) -> None:
@@ -256,12 +293,10 @@ class _Episode:
         )
 
     def _answer(self, call: _Call, text: str, image: str | None) -> None:
-        content: Any = text
-        if image is not None and self._rules.request.pictures_in == "tool":
-            content = [{"type": "text", "text": text}, [image]]
-        elif image is not None:
+        in_tool = self._rules.request.pictures_in == "tool"
+        self._said.append(_Answer(call.id, text, image if in_tool else None))
+        if image is not None and not in_tool:
             self._shown.append(image)
-        self._said.append({"role": "tool", "tool_call_id": call.id, "content": content})
 
     def _show(self) -> None:
         """The pictures of the calls that were answered, once all of them are."""
@@ -271,17 +306,14 @@ class _Episode:
 
     def _hear(self, message: Message) -> bool:
         """A message of the model's. False: it has called nothing too often."""
-        self._said.append(message)
-        calls = message.get("tool_calls") or []
-        for call in calls:
-            function = call.get("function") or {}
-            self._queue.append(_Call(str(call.get("id")), function.get("name"), function.get("arguments")))
+        calls = _calls_of(message)
+        self._queue.extend(calls)
         self._silent = 0 if calls else self._silent + 1
+        if calls or message["content"]:  # servers refuse an empty text
+            self._said.append(message)
         if self._silent > self._policy.reminders:
             return False
         if not calls:
-            if not message.get("content"):
-                self._said.pop()  # an empty text, which servers refuse
             self._said.append({"role": "user", "content": self._rules.say("turn.reminder")})
         return True
 
@@ -291,10 +323,8 @@ class _Episode:
 
     def _messages(self) -> list[Message]:
         """The request: older pictures than the horizon become a line."""
-        total = sum(len(item) for item in self._said if isinstance(item, list)) + sum(
-            isinstance(item, dict)
-            and isinstance(item["content"], list)
-            and isinstance(item["content"][-1], list)
+        total = sum(
+            len(item) if isinstance(item, list) else isinstance(item, _Answer) and item.image is not None
             for item in self._said
         )
         horizon = self._policy.horizon
@@ -310,10 +340,12 @@ class _Episode:
                     made[-1] = {"role": "user", "content": [*made[-1]["content"], *parts]}
                 else:
                     made.append({"role": "user", "content": parts})
-            elif isinstance(item.get("content"), list) and isinstance(item["content"][-1], list):
-                text, (image,) = item["content"]
-                made.append({**item, "content": [text, *self._picture(image, gone > 0)]})
-                gone -= 1
+            elif isinstance(item, _Answer):
+                content: Any = item.text
+                if item.image is not None:
+                    content = [{"type": "text", "text": item.text}, *self._picture(item.image, gone > 0)]
+                    gone -= 1
+                made.append({"role": "tool", "tool_call_id": item.id, "content": content})
             else:
                 made.append(item)
         return made
