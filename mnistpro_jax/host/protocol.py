@@ -51,6 +51,21 @@ class World:
     budget: int
     outline: bool
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The values that every text of a pack may name."""
+        return {
+            "width": self.width,
+            "height": self.height,
+            "window": self.window,
+            "stride": self.stride,
+            "digits": self.digits,
+            "largest": self.num_classes - 1,
+            "budget": self.budget,
+            # A digit in the example would be one that an agent which knows nothing says more often.
+            "example": "?" * self.digits,
+        }
+
 
 @dataclasses.dataclass(frozen=True)
 class Past:
@@ -208,17 +223,8 @@ class Protocol:
         return [self._say("turn.last")] if self.warning and turn >= self.world.budget else []
 
     def _say(self, key: str, **values: Any) -> str:
-        world = self.world
         known = {
-            "width": world.width,
-            "height": world.height,
-            "window": world.window,
-            "stride": world.stride,
-            "digits": world.digits,
-            "largest": world.num_classes - 1,
-            "budget": world.budget,
-            # A digit in the example would be one that an agent which knows nothing says more often.
-            "example": "?" * world.digits,
+            **self.world.facts,
             "horizon": self.horizon,
             "turn": "",
             "left": "",

@@ -56,16 +56,8 @@ class ToolRules:
 
     def say(self, key: str, **values: Any) -> str:
         """A text of the pack."""
-        world = self.world
         known = {
-            "width": world.width,
-            "height": world.height,
-            "window": world.window,
-            "stride": world.stride,
-            "digits": world.digits,
-            "largest": world.num_classes - 1,
-            "budget": world.budget,
-            "example": "?" * world.digits,
+            **self.world.facts,
             "image": "",
             "number": "",
             "left": "",
