@@ -234,15 +234,20 @@ def _check(request: RunRequest) -> None:
     horizon_of(memory_of(request.memory), request.horizon)
 
 
-_OF_TURNS = {"driver": "free", "memory": "image-only", "retry": "repeat", "warning": True, "system": "system"}
-"""What the tool harness has no use for, and what it is where nobody says otherwise."""
+_OF_TURNS = (
+    *("driver", "memory", "attempts", "retry", "warning", "detail", "system", "parser"),
+    # An episode that is over has handed its notes on.
+    "again",
+)
+"""What a player with tools has no use for."""
 
 
 def _check_tools(request: RunRequest) -> None:
-    for name, own in {**_OF_TURNS, "parser": "plain"}.items():
-        if getattr(request, name) != own:
+    own = {field.name: field.default for field in dataclasses.fields(RunRequest)}
+    for name in _OF_TURNS:
+        if getattr(request, name) != own[name]:
             raise ValueError(
-                f"{name} is {getattr(request, name)!r}, which does nothing for a player with tools; leave it out"
+                f"{name} is {getattr(request, name)!r}, which is not for a player with tools; leave it out"
             )
 
 

@@ -334,6 +334,9 @@ def test_a_dry_run_counts_what_a_run_takes(
         (["--memory", "textual"], "memory is 'textual'"),
         (["--parser", "published"], "parser is 'published'"),
         (["--retry", "explain"], "retry is 'explain'"),
+        (["--attempts", "2"], "attempts is 2"),
+        (["--detail", "low"], "detail is 'low'"),
+        (["--again", "refused"], "again is ('refused',)"),
     ],
 )
 def test_what_makes_no_sense(
